@@ -13,3 +13,16 @@ pub mod producer;
 mod protocol;
 mod remoting;
 mod sync;
+
+pub use message::{
+    ConsumeFrom, Filter, Message, MessageQueue, MessageView, TOOLS_GROUP, dead_letter_topic, retry_topic,
+};
+
+/// What `tests/`, `benches/` and `fuzz/` need of the private rooms. No promise of any kind is made about it.
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub mod testing {
+    pub mod message {
+        pub use crate::message::*;
+    }
+}
