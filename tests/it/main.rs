@@ -1,0 +1,6 @@
+//! The integration tests, one program. Each test has its own embedded broker and waits for conditions, never for a
+//! fixed time.
+
+#![allow(clippy::unwrap_used, reason = "a helper that unwraps has failed its test, and says where")]
+
+mod rooms;
