@@ -17,6 +17,7 @@ mod sync;
 pub use message::{
     ConsumeFrom, Filter, Message, MessageQueue, MessageView, TOOLS_GROUP, dead_letter_topic, retry_topic,
 };
+pub use protocol::{RequestCode, ResponseCode};
 
 /// What `tests/`, `benches/` and `fuzz/` need of the private rooms. No promise of any kind is made about it.
 #[cfg(feature = "testing")]
@@ -24,5 +25,8 @@ pub use message::{
 pub mod testing {
     pub mod message {
         pub use crate::message::*;
+    }
+    pub mod protocol {
+        pub use crate::protocol::*;
     }
 }

@@ -26,6 +26,7 @@ pub use outgoing::Message;
 pub use queue::MessageQueue;
 pub use tags::{Subscription, SubscriptionKind};
 pub use view::{MessageView, Record, Source};
+pub(crate) use view::{offset_message_id, upper_hex};
 
 /// Bits of a message's system flag.
 pub mod sys_flag {

@@ -1,0 +1,94 @@
+use std::ops::ControlFlow;
+
+use super::Part;
+use crate::protocol::json::scan::{Raw, Scanner};
+use crate::protocol::json::write;
+use crate::protocol::{DecodeError, Language, RemotingCommand};
+
+/// Writes a JSON header. `extFields` is always there: Java clients read fields of some answers without looking.
+pub(super) fn write(command: &RemotingCommand, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"code\":");
+    write::integer(out, command.code.into());
+    out.extend_from_slice(b",\"extFields\":{");
+    for (index, (name, value)) in command.fields.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        write::string(out, name);
+        out.push(b':');
+        write::string(out, value);
+    }
+    out.extend_from_slice(b"},\"flag\":");
+    write::integer(out, command.flag.into());
+    out.extend_from_slice(b",\"language\":");
+    // A number out of Java's range would be an exception there.
+    write::string(out, command.language.name().unwrap_or("OTHER"));
+    out.extend_from_slice(b",\"opaque\":");
+    write::integer(out, command.opaque.into());
+    if let Some(remark) = &command.remark {
+        out.extend_from_slice(b",\"remark\":");
+        write::string(out, remark);
+    }
+    out.extend_from_slice(b",\"serializeTypeCurrentRPC\":\"JSON\",\"version\":");
+    write::integer(out, command.version.into());
+    out.push(b'}');
+}
+
+pub(super) fn walk<'a>(
+    header: &'a [u8],
+    fields: bool,
+    mut visit: impl FnMut(Part<'a>) -> Result<ControlFlow<()>, DecodeError>,
+) -> Result<(), DecodeError> {
+    let mut scanner = Scanner::new(header);
+    scanner.expect(b'{')?;
+    let mut first = true;
+    while let Some(name) = scanner.member(&mut first)? {
+        if name.raw == b"extFields" && fields && scanner.peek() == Some(b'{') {
+            walk_fields(&mut scanner, &mut visit)?;
+            continue;
+        }
+        let value = scanner.value()?;
+        let integer = || value.integer().ok_or_else(|| scanner.error("not a number"));
+        let part = match name.raw {
+            b"code" => Part::Code(integer()?),
+            b"opaque" => Part::Opaque(integer()?),
+            b"flag" => Part::Flag(integer()?),
+            b"version" => Part::Version(integer()?),
+            b"language" => Part::Language(language(value)),
+            b"remark" => match value.text() {
+                Some(text) => Part::Remark(text),
+                None => continue,
+            },
+            _ => continue,
+        };
+        if visit(part)?.is_break() {
+            return Ok(());
+        }
+    }
+    scanner.end()
+}
+
+fn walk_fields<'a>(
+    scanner: &mut Scanner<'a>,
+    visit: &mut impl FnMut(Part<'a>) -> Result<ControlFlow<()>, DecodeError>,
+) -> Result<(), DecodeError> {
+    scanner.expect(b'{')?;
+    let mut first = true;
+    while let Some(name) = scanner.member(&mut first)? {
+        if let Some(value) = scanner.value()?.text() {
+            let _ = visit(Part::Field(name, value))?;
+        }
+    }
+    Ok(())
+}
+
+/// By name or by ordinal.
+fn language(value: Raw<'_>) -> Language {
+    match value.text() {
+        None => Language::UNKNOWN,
+        Some(text) => match std::str::from_utf8(text.raw) {
+            Ok(name) => name.parse().map_or_else(|_| Language::from_name(name), Language),
+            Err(_) => Language::UNKNOWN,
+        },
+    }
+}
