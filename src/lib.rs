@@ -14,6 +14,8 @@ mod protocol;
 mod remoting;
 mod sync;
 
+pub use client::{ConsumeStatus, ShutdownReport, TimeStats, TransactionStatus, Verdict};
+pub use error::{Attempt, Error, ErrorKind, Mistake, Result};
 pub use message::{
     ConsumeFrom, Filter, Message, MessageQueue, MessageView, TOOLS_GROUP, dead_letter_topic, retry_topic,
 };

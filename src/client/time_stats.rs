@@ -1,0 +1,123 @@
+//! How long things took, as a histogram that costs a few atomic additions per entry.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How long something took, over all times it was done: a cumulative histogram, as metrics systems want it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TimeStats {
+    /// How often it was done.
+    pub count: u64,
+    /// The time of all of them together.
+    pub total: Duration,
+    /// The longest one.
+    pub max: Duration,
+    /// Upper bound, and how many took at most that long. Those over the last bound are in `count` only.
+    pub buckets: Vec<(Duration, u64)>,
+}
+
+impl TimeStats {
+    /// The mean, or zero if there was none yet.
+    pub fn mean(&self) -> Duration {
+        let nanos = self.total.as_nanos().checked_div(u128::from(self.count)).unwrap_or(0);
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+/// Takes the times down, from any number of threads, without a lock.
+#[derive(Debug, Default)]
+pub(crate) struct TimeRecorder {
+    nanos: AtomicU64,
+    max: AtomicU64,
+    /// Not cumulative; the last one holds what is over every bound.
+    counts: [AtomicU64; BOUNDS.len() + 1],
+}
+
+impl TimeRecorder {
+    pub(crate) fn record(&self, took: Duration) {
+        self.record_many(took, 1);
+    }
+
+    /// `n` times the same duration: several messages of one call, say.
+    pub(crate) fn record_many(&self, took: Duration, n: u64) {
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let slot = BOUNDS.partition_point(|bound| *bound < took);
+        if let Some(count) = self.counts.get(slot) {
+            count.fetch_add(n, Ordering::Relaxed);
+        }
+        self.nanos.fetch_add(nanos.saturating_mul(n), Ordering::Relaxed);
+        // Rarely a new maximum: a plain read keeps the cache line shared.
+        if nanos > self.max.load(Ordering::Relaxed) {
+            self.max.fetch_max(nanos, Ordering::Relaxed);
+        }
+    }
+
+    /// Entries made meanwhile may be in one part of the result and not yet in another.
+    pub(crate) fn snapshot(&self) -> TimeStats {
+        let mut count = 0;
+        let mut buckets = Vec::with_capacity(BOUNDS.len());
+        for (bound, entries) in BOUNDS.iter().zip(&self.counts) {
+            count += entries.load(Ordering::Relaxed);
+            buckets.push((*bound, count));
+        }
+        count += self.counts[BOUNDS.len()].load(Ordering::Relaxed);
+        TimeStats {
+            count,
+            total: Duration::from_nanos(self.nanos.load(Ordering::Relaxed)),
+            max: Duration::from_nanos(self.max.load(Ordering::Relaxed)),
+            buckets,
+        }
+    }
+}
+
+/// From an empty listener to one that waits for somebody else's database.
+const BOUNDS: [Duration; 16] = [
+    Duration::from_micros(10),
+    Duration::from_micros(50),
+    Duration::from_micros(100),
+    Duration::from_micros(500),
+    Duration::from_millis(1),
+    Duration::from_millis(5),
+    Duration::from_millis(10),
+    Duration::from_millis(50),
+    Duration::from_millis(100),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(5),
+    Duration::from_secs(10),
+    Duration::from_secs(60),
+    Duration::from_secs(300),
+    Duration::from_secs(900),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_cumulative_and_a_bound_belongs_to_its_bucket() {
+        let recorder = TimeRecorder::default();
+        recorder.record(Duration::from_micros(10));
+        recorder.record_many(Duration::from_millis(2), 3);
+        recorder.record(Duration::from_secs(5000));
+        let stats = recorder.snapshot();
+        assert_eq!(stats.count, 5);
+        assert_eq!(stats.max, Duration::from_secs(5000));
+        assert_eq!(stats.total, Duration::from_secs(5000) + Duration::from_micros(6010));
+        assert_eq!(stats.buckets[0], (Duration::from_micros(10), 1));
+        assert_eq!(stats.buckets[4], (Duration::from_millis(1), 1));
+        assert_eq!(stats.buckets[5], (Duration::from_millis(5), 4));
+        assert_eq!(stats.buckets.last().unwrap().1, 4);
+    }
+
+    #[test]
+    fn the_mean_of_nothing_is_zero() {
+        assert_eq!(TimeRecorder::default().snapshot().mean(), Duration::ZERO);
+    }
+
+    #[test]
+    fn bounds_ascend() {
+        assert!(BOUNDS.is_sorted());
+    }
+}
