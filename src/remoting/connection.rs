@@ -1,0 +1,289 @@
+//! One connection of the client side, as senders and the io thread share it.
+
+use std::collections::HashSet;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use mio::net::TcpStream;
+use parking_lot::Mutex;
+
+use super::CallError;
+use super::call::Waiter;
+use super::endpoint::Suspicion;
+use super::outbox::{Outbox, Refused, Socket, Taken};
+use super::pending::Pending;
+use crate::protocol::{DecodeError, Frame, FrameDecoder};
+
+/// Made by the first sender, dialled and closed by the io thread.
+#[derive(Debug)]
+pub(super) struct Conn {
+    pub(super) address: Arc<str>,
+    pub(super) outbox: Outbox,
+    pub(super) pending: Mutex<Pending<Waiter>>,
+    pub(super) suspicion: Mutex<Suspicion>,
+    line: Line,
+    /// Why it ended, as far as it is known.
+    failure: OnceLock<Arc<str>>,
+    born: Instant,
+    /// When the last byte came, in microseconds after `born`.
+    heard: AtomicU64,
+}
+
+impl Conn {
+    pub(super) fn new(address: Arc<str>, outbox_limit: usize, now: Instant) -> Self {
+        Self {
+            address,
+            outbox: Outbox::new(outbox_limit),
+            pending: Mutex::new(Pending::new()),
+            suspicion: Mutex::new(Suspicion::default()),
+            line: Line(OnceLock::new()),
+            failure: OnceLock::new(),
+            born: now,
+            heard: AtomicU64::new(0),
+        }
+    }
+
+    /// Files a request. Without a deadline the waiter is a thread that looks at the time itself.
+    pub(super) fn file(&self, waiter: Waiter, deadline: Option<Instant>) -> i32 {
+        self.pending.lock().insert(waiter, deadline, Instant::now())
+    }
+
+    /// Takes the waiter of a request: to complete it is now the caller's business alone.
+    pub(super) fn take(&self, opaque: i32) -> Option<Waiter> {
+        self.pending.lock().take(opaque)
+    }
+
+    /// Sends a frame, or leaves it for the io thread; `room_by` lets a full outbox wait that long.
+    pub(super) fn send(
+        &self,
+        frame: &[u8],
+        opaque: Option<i32>,
+        room_by: Option<Instant>,
+    ) -> Result<Taken, Refused> {
+        self.outbox.send(frame, opaque, &self.line, room_by)
+    }
+
+    pub(super) fn flush(&self) -> Taken {
+        self.outbox.flush(&self.line)
+    }
+
+    /// io thread: the socket is writable.
+    pub(super) fn writable(&self) -> Taken {
+        self.outbox.writable(&self.line)
+    }
+
+    /// io thread: the socket is connected; what waits goes out.
+    pub(super) fn open(&self, stream: TcpStream, local: SocketAddr, now: Instant) -> Taken {
+        self.hear(now);
+        // Set once: a connection is dialled once, and moves here from the attempt that succeeded.
+        drop(self.line.0.set(Connected { stream, local }));
+        self.outbox.open(&self.line)
+    }
+
+    /// Fails every request whose deadline has come.
+    pub(super) fn expire(&self, now: Instant) {
+        let expired = self.pending.lock().expire(now);
+        for (opaque, waiter) in expired {
+            let written = !self.outbox.cancel(opaque);
+            waiter.complete(Err(CallError::Timeout { written }));
+        }
+    }
+
+    /// A write failed. The io thread ends the connection; shutting the socket down lets it know.
+    pub(super) fn broken(&self, error: &io::Error) {
+        drop(self.failure.set(error.to_string().into()));
+        self.hang_up();
+    }
+
+    /// io thread: ends it. The requests are still filed; [`fail`](Self::fail) completes them. Returns those that have
+    /// not been written as a whole.
+    pub(super) fn close(&self, reason: &Reason) -> HashSet<i32> {
+        drop(self.failure.set(reason.text()));
+        let unwritten = self.outbox.close().into_iter().collect();
+        self.hang_up();
+        unwritten
+    }
+
+    /// Why it ended, if it did.
+    pub(super) fn failure(&self) -> Option<Arc<str>> {
+        self.failure.get().cloned()
+    }
+
+    fn hang_up(&self) {
+        if let Some(stream) = self.stream() {
+            // Fails when the peer has closed it already.
+            drop(stream.shutdown(Shutdown::Both));
+        }
+    }
+
+    /// Fails what is still filed.
+    pub(super) fn fail(&self, unwritten: &HashSet<i32>, reason: &Reason) {
+        let waiters = self.pending.lock().drain();
+        for (opaque, waiter) in waiters {
+            waiter.complete(Err(reason.error(!unwritten.contains(&opaque))));
+        }
+    }
+
+    pub(super) fn hear(&self, now: Instant) {
+        let micros = now.saturating_duration_since(self.born).as_micros();
+        self.heard.store(u64::try_from(micros).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    pub(super) fn heard(&self) -> Instant {
+        self.born + Duration::from_micros(self.heard.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn stream(&self) -> Option<&TcpStream> {
+        self.line.0.get().map(|connected| &connected.stream)
+    }
+
+    pub(super) fn local_address(&self) -> Option<SocketAddr> {
+        self.line.0.get().map(|connected| connected.local)
+    }
+}
+
+/// Nobody is left who could complete what is still filed: the client was shut down while a sender was half-way.
+impl Drop for Conn {
+    fn drop(&mut self) {
+        self.fail(&HashSet::new(), &Reason::Shutdown);
+    }
+}
+
+/// The socket of a connection once there is one.
+#[derive(Debug)]
+struct Line(OnceLock<Connected>);
+
+#[derive(Debug)]
+struct Connected {
+    stream: TcpStream,
+    local: SocketAddr,
+}
+
+impl Socket for Line {
+    fn write_some(&self, bytes: &[u8]) -> io::Result<usize> {
+        // The outbox is opened after the socket is there, and asks it only when open.
+        self.0.get().ok_or(ErrorKind::NotConnected)?.stream.write_some(bytes)
+    }
+}
+
+impl Socket for TcpStream {
+    fn write_some(&self, bytes: &[u8]) -> io::Result<usize> {
+        let mut stream = self;
+        stream.write(bytes)
+    }
+}
+
+/// Why a connection ends.
+#[derive(Debug, Clone)]
+pub(super) enum Reason {
+    /// It was never open.
+    Unreachable(Arc<str>),
+    Lost(Arc<str>),
+    /// The peer sent bytes that are no frame.
+    Broken(DecodeError),
+    /// We closed it.
+    Released(Arc<str>),
+    Shutdown,
+}
+
+impl Reason {
+    fn error(&self, written: bool) -> CallError {
+        match self {
+            Self::Unreachable(cause) => CallError::Unreachable { cause: cause.clone() },
+            Self::Lost(cause) | Self::Released(cause) => CallError::Lost { written, cause: cause.clone() },
+            Self::Broken(_) if !written => CallError::Lost { written, cause: self.text() },
+            Self::Broken(error) => CallError::Decode(error.clone()),
+            Self::Shutdown => CallError::Closed,
+        }
+    }
+
+    pub(super) fn text(&self) -> Arc<str> {
+        match self {
+            Self::Unreachable(cause) | Self::Lost(cause) | Self::Released(cause) => cause.clone(),
+            Self::Broken(error) => format!("the server sent what is no frame: {error}").into(),
+            Self::Shutdown => "shut down".into(),
+        }
+    }
+}
+
+/// The read half: bytes to frames, a bounded number of bytes at a time.
+#[derive(Debug)]
+pub(super) struct Reader {
+    decoder: FrameDecoder,
+}
+
+/// How a turn of reading ended.
+#[derive(Debug)]
+pub(super) enum Turn {
+    /// Everything that was there has been read.
+    Drained,
+    /// There may be more, and others are waiting.
+    More,
+    Ended(End),
+}
+
+/// Why there is nothing more to read.
+#[derive(Debug)]
+pub(super) enum End {
+    Closed,
+    Failed(io::Error),
+    Broken(DecodeError),
+}
+
+/// One connection that sends without a pause must not keep the others from being read.
+const TURN: usize = 1 << 20;
+
+impl Reader {
+    pub(super) fn new(max_frame: usize) -> Self {
+        Self { decoder: FrameDecoder::new(max_frame) }
+    }
+
+    /// Reads until the socket has nothing more, or the turn is over. `take` gets every whole frame, and may say that
+    /// it is none. Returns the bytes read, too.
+    pub(super) fn turn(
+        &mut self,
+        mut stream: &TcpStream,
+        mut take: impl FnMut(Frame) -> Result<(), DecodeError>,
+    ) -> (usize, Turn) {
+        let mut total = 0;
+        while total < TURN {
+            match stream.read(self.decoder.spare()) {
+                Ok(0) => return (total, Turn::Ended(End::Closed)),
+                Ok(n) => {
+                    total += n;
+                    self.decoder.filled(n);
+                    if let Err(error) = self.take_frames(&mut take) {
+                        return (total, Turn::Ended(End::Broken(error)));
+                    }
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return (total, Turn::Drained),
+                Err(e) => return (total, Turn::Ended(End::Failed(e))),
+            }
+        }
+        (total, Turn::More)
+    }
+
+    fn take_frames(
+        &mut self,
+        take: &mut impl FnMut(Frame) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
+        while let Some(frame) = self.decoder.next_frame()? {
+            take(frame)?;
+        }
+        Ok(())
+    }
+}
+
+impl End {
+    pub(super) fn reason(self) -> Reason {
+        match self {
+            Self::Closed => Reason::Lost("closed by the server".into()),
+            Self::Failed(e) => Reason::Lost(e.to_string().into()),
+            Self::Broken(error) => Reason::Broken(error),
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! The io thread: connects, reads, splits frames, matches answers to requests, writes what senders left over, and
+//! fails requests whose time is over.
+//!
+//! It never waits for another thread, runs no user code and decodes no message. It locks one pending table or one
+//! outbox at a time.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::Receiver;
+use mio::event::Event;
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token};
+
+use super::attempt::{Candidates, is_through};
+use super::client::Shared;
+use super::connection::{Conn, Reader, Reason, Turn};
+use super::jitter::Jitter;
+use super::resolve::{self, Resolved};
+use super::{Incoming, LinkEvent};
+use crate::protocol::{DecodeError, Frame};
+
+pub(super) const WAKER: Token = Token(0);
+
+/// What handles ask of the io thread.
+#[derive(Debug)]
+pub(super) enum Command {
+    Connect(Arc<Conn>),
+    Resolved(Arc<Conn>, Resolved),
+    Close(Arc<Conn>, Arc<str>),
+    Shutdown { flush_until: Instant },
+}
+
+pub(super) struct Reactor {
+    shared: Arc<Shared>,
+    poll: Poll,
+    commands: Receiver<Command>,
+    sockets: HashMap<Token, Socket>,
+    /// Hosts that are being looked up, and until when that may take.
+    resolving: Vec<(Arc<Conn>, Instant)>,
+    /// A counter, never reused: an event for a socket that is gone finds nobody.
+    next_token: usize,
+    /// Sockets that may have more to read.
+    readable: Vec<Token>,
+    jitter: Jitter,
+    /// When the alarm has to be set anew.
+    alarm: Option<Instant>,
+    stop: Option<Instant>,
+}
+
+enum Socket {
+    Connecting(Connecting),
+    Open(Open),
+}
+
+struct Connecting {
+    conn: Arc<Conn>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    until: Instant,
+    candidates: Candidates,
+}
+
+struct Open {
+    conn: Arc<Conn>,
+    reader: Reader,
+}
+
+impl Reactor {
+    pub(super) fn new(shared: Arc<Shared>, poll: Poll, commands: Receiver<Command>) -> Self {
+        Self {
+            shared,
+            poll,
+            commands,
+            sockets: HashMap::new(),
+            resolving: Vec::new(),
+            next_token: WAKER.0 + 1,
+            readable: Vec::new(),
+            jitter: Jitter::new(),
+            alarm: None,
+            stop: None,
+        }
+    }
+
+    /// Runs until it is told to stop.
+    pub(super) fn run(mut self) {
+        let mut events = Events::with_capacity(256);
+        loop {
+            match catch_unwind(AssertUnwindSafe(|| self.turn(&mut events))) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(_) => {
+                    // A bug of ours. What hangs on a connection may be half done, so all of them end; senders
+                    // connect again.
+                    log::error!("thread {} panicked; all connections are closed", self.shared.config.name);
+                    self.end_all(&Reason::Lost("internal error in the io thread".into()));
+                }
+            }
+        }
+        self.end_all(&Reason::Shutdown);
+    }
+
+    /// One round. False when it is time to end.
+    fn turn(&mut self, events: &mut Events) -> bool {
+        if let Err(e) = self.poll.poll(events, self.timeout()) {
+            if e.kind() != io::ErrorKind::Interrupted {
+                log::error!("poll: {e}");
+            }
+            return true;
+        }
+        let mut woken = false;
+        for event in &*events {
+            match event.token() {
+                WAKER => woken = true,
+                token => self.on_event(token, event),
+            }
+        }
+        if woken {
+            self.obey();
+        }
+        self.read();
+        self.keep_time(woken);
+        !self.is_done()
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        if !self.readable.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let connecting = self.sockets.values().filter_map(|socket| match socket {
+            Socket::Connecting(connecting) => Some(connecting.until),
+            Socket::Open(_) => None,
+        });
+        let resolving = self.resolving.iter().map(|(_, until)| *until);
+        let next = connecting.chain(resolving).chain(self.alarm).chain(self.stop).min()?;
+        Some(next.saturating_duration_since(Instant::now()))
+    }
+
+    fn on_event(&mut self, token: Token, event: &Event) {
+        match self.sockets.get(&token) {
+            None => {}
+            Some(Socket::Connecting(_)) => self.advance(token),
+            Some(Socket::Open(open)) => {
+                if event.is_writable() && open.conn.outbox.is_blocked() {
+                    open.conn.settle(open.conn.writable());
+                }
+                if (event.is_readable() || event.is_read_closed() || event.is_error())
+                    && !self.readable.contains(&token)
+                {
+                    self.readable.push(token);
+                }
+            }
+        }
+    }
+
+    fn obey(&mut self) {
+        while let Ok(command) = self.commands.try_recv() {
+            match command {
+                Command::Connect(conn) => self.connect(conn),
+                Command::Resolved(conn, resolved) => self.resolved(conn, resolved),
+                Command::Close(conn, why) => self.close(&conn, why),
+                Command::Shutdown { flush_until } => self.stop = Some(flush_until),
+            }
+        }
+    }
+
+    // Connecting
+
+    fn connect(&mut self, conn: Arc<Conn>) {
+        let deadline = Instant::now() + self.shared.config.connect_timeout;
+        if let Some(socket) = resolve::at_once(&self.shared.config, &conn.address) {
+            return self.try_next(conn, Candidates::new([socket], deadline));
+        }
+        resolve::on_aux(&self.shared, &conn);
+        self.resolving.push((conn, deadline));
+    }
+
+    fn resolved(&mut self, conn: Arc<Conn>, resolved: Resolved) {
+        let Some(at) = self.resolving.iter().position(|(own, _)| Arc::ptr_eq(own, &conn)) else {
+            return; // It took too long, or was closed meanwhile.
+        };
+        let (conn, deadline) = self.resolving.swap_remove(at);
+        match resolved {
+            Ok(addresses) => self.try_next(conn, Candidates::new(addresses, deadline)),
+            Err(why) => self.end(&conn, &Reason::Unreachable(why.into())),
+        }
+    }
+
+    /// Dials the next address.
+    fn try_next(&mut self, conn: Arc<Conn>, mut candidates: Candidates) {
+        while let Some((peer, until)) = candidates.next(Instant::now()) {
+            match self.dial(peer) {
+                Ok((token, stream)) => {
+                    let connecting = Connecting { conn, stream, peer, until, candidates };
+                    self.sockets.insert(token, Socket::Connecting(connecting));
+                    return;
+                }
+                Err(e) => candidates.failed(peer, &e.to_string()),
+            }
+        }
+        self.end(&conn, &Reason::Unreachable(candidates.cause().into()));
+    }
+
+    /// Registers for everything, once and for all: an edge comes whenever something changes.
+    fn dial(&mut self, peer: SocketAddr) -> io::Result<(Token, TcpStream)> {
+        let mut stream = TcpStream::connect(peer)?;
+        let token = Token(self.next_token);
+        self.next_token += 1;
+        self.poll.registry().register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
+        Ok((token, stream))
+    }
+
+    /// Something happened to a connecting socket.
+    fn advance(&mut self, token: Token) {
+        let Some(Socket::Connecting(connecting)) = self.sockets.get(&token) else { return };
+        match is_through(&connecting.stream) {
+            Ok(false) => {}
+            Ok(true) => self.opened(token),
+            Err(e) => self.attempt_failed(token, &e.to_string()),
+        }
+    }
+
+    fn attempt_failed(&mut self, token: Token, why: &str) {
+        let Some(Socket::Connecting(mut connecting)) = self.sockets.remove(&token) else { return };
+        self.deregister(&mut connecting.stream);
+        connecting.candidates.failed(connecting.peer, why);
+        self.try_next(connecting.conn, connecting.candidates);
+    }
+
+    fn opened(&mut self, token: Token) {
+        let Some(Socket::Connecting(connecting)) = self.sockets.remove(&token) else { return };
+        let Connecting { conn, stream, peer, mut candidates, .. } = connecting;
+        let prepared = stream.set_nodelay(true).and_then(|()| stream.local_addr());
+        let local = match prepared {
+            Ok(local) => local,
+            Err(e) => {
+                candidates.failed(peer, &e.to_string());
+                return self.try_next(conn, candidates);
+            }
+        };
+        log::debug!("connected to {} ({local} to {peer})", conn.address);
+        let now = Instant::now();
+        conn.settle(conn.open(stream, local, now));
+        self.shared.mark_open(&conn, now);
+        (self.shared.config.on_link)(LinkEvent::Up { address: conn.address.clone(), local });
+        let reader = Reader::new(self.shared.config.max_frame);
+        self.sockets.insert(token, Socket::Open(Open { conn, reader }));
+        // Its events of this round may have come together with the one that told of the connection.
+        self.readable.push(token);
+    }
+
+    // Reading
+
+    fn read(&mut self) {
+        for token in std::mem::take(&mut self.readable) {
+            let Some(Socket::Open(open)) = self.sockets.get_mut(&token) else { continue };
+            match open.read(&self.shared) {
+                Turn::Drained => {}
+                Turn::More => self.readable.push(token),
+                Turn::Ended(end) => {
+                    let conn = open.conn.clone();
+                    // A write that failed knows more than a read that finds the socket shut down.
+                    let reason = conn.failure().map_or_else(|| end.reason(), Reason::Lost);
+                    self.sockets.remove(&token);
+                    self.end(&conn, &reason);
+                }
+            }
+        }
+    }
+
+    // Time
+
+    /// Sets the alarm when its time has come, or when a sender has said that it is too late. Otherwise it stays: an
+    /// answered request may leave it too early, but to move it would mean that the next request wakes us again.
+    fn keep_time(&mut self, woken: bool) {
+        let now = Instant::now();
+        self.expire_attempts(now);
+        if woken || self.alarm.is_some_and(|at| at <= now) {
+            self.expire_requests(now);
+        }
+    }
+
+    fn expire_attempts(&mut self, now: Instant) {
+        let late = self.sockets.iter().filter_map(|(token, socket)| match socket {
+            Socket::Connecting(connecting) if connecting.until <= now => Some(*token),
+            _ => None,
+        });
+        for token in late.collect::<Vec<_>>() {
+            self.attempt_failed(token, "timed out");
+        }
+        while let Some(at) = self.resolving.iter().position(|(_, until)| *until <= now) {
+            let (conn, _) = self.resolving.swap_remove(at);
+            self.end(&conn, &Reason::Unreachable("the look-up of the host timed out".into()));
+        }
+    }
+
+    fn expire_requests(&mut self, now: Instant) {
+        let conns: Vec<_> = self.all_conns().cloned().collect();
+        for conn in &conns {
+            conn.expire(now);
+        }
+        let earliest = self.shared.alarm.set(|| {
+            let deadlines = conns.iter().filter_map(|conn| conn.pending.lock().next_deadline());
+            deadlines.min().map(|at| self.shared.micros(at))
+        });
+        self.alarm = if earliest == u64::MAX { None } else { self.shared.instant(earliest) };
+    }
+
+    fn all_conns(&self) -> impl Iterator<Item = &Arc<Conn>> {
+        let sockets = self.sockets.values().map(|socket| match socket {
+            Socket::Connecting(connecting) => &connecting.conn,
+            Socket::Open(open) => &open.conn,
+        });
+        sockets.chain(self.resolving.iter().map(|(conn, _)| conn))
+    }
+
+    // Ending
+
+    fn is_done(&self) -> bool {
+        let Some(flush_until) = self.stop else { return false };
+        let mut open = self.sockets.values().filter_map(|socket| match socket {
+            Socket::Open(open) => Some(&open.conn),
+            Socket::Connecting(_) => None,
+        });
+        Instant::now() >= flush_until || open.all(|conn| conn.outbox.len() == 0)
+    }
+
+    fn close(&mut self, conn: &Arc<Conn>, why: Arc<str>) {
+        self.resolving.retain(|(own, _)| !Arc::ptr_eq(own, conn));
+        let token = self.sockets.iter().find_map(|(token, socket)| match socket {
+            Socket::Connecting(connecting) => Arc::ptr_eq(&connecting.conn, conn).then_some(*token),
+            Socket::Open(open) => Arc::ptr_eq(&open.conn, conn).then_some(*token),
+        });
+        if let Some(Socket::Connecting(mut connecting)) = token.and_then(|token| self.sockets.remove(&token))
+        {
+            self.deregister(&mut connecting.stream);
+        }
+        self.end(conn, &Reason::Released(why));
+    }
+
+    /// Fails what waits on a connection whose socket is not in the table any more.
+    fn end(&mut self, conn: &Arc<Conn>, reason: &Reason) {
+        log::debug!("connection to {} ended: {}", conn.address, reason.text());
+        self.shared.end(conn, reason, self.jitter.next());
+        if !matches!(reason, Reason::Shutdown) {
+            let event = LinkEvent::Down { address: conn.address.clone(), error: reason.text() };
+            (self.shared.config.on_link)(event);
+        }
+    }
+
+    fn end_all(&mut self, reason: &Reason) {
+        let mut conns: Vec<_> = self.all_conns().cloned().collect();
+        conns.extend(self.shared.conns());
+        // Those that have been asked for and not been seen yet, or are on their way out.
+        conns.extend(self.commands.try_iter().filter_map(|command| match command {
+            Command::Connect(conn) | Command::Resolved(conn, _) | Command::Close(conn, _) => Some(conn),
+            Command::Shutdown { flush_until } => {
+                self.stop = Some(flush_until);
+                None
+            }
+        }));
+        self.sockets.clear();
+        self.resolving.clear();
+        self.readable.clear();
+        conns.sort_by_key(Arc::as_ptr);
+        conns.dedup_by_key(|conn| Arc::as_ptr(conn));
+        for conn in conns {
+            self.end(&conn, reason);
+        }
+    }
+
+    fn deregister(&self, stream: &mut TcpStream) {
+        if let Err(e) = self.poll.registry().deregister(stream) {
+            log::debug!("deregister: {e}");
+        }
+    }
+}
+
+impl Open {
+    fn read(&mut self, shared: &Shared) -> Turn {
+        let conn = &self.conn;
+        let Some(stream) = conn.stream() else { return Turn::Drained };
+        let (bytes, turn) = self.reader.turn(stream, |frame| deliver(shared, conn, frame));
+        if bytes > 0 {
+            shared.received.fetch_add(bytes as u64, Ordering::Relaxed);
+            conn.hear(Instant::now());
+        }
+        turn
+    }
+}
+
+/// Passes a frame on: an answer to who waits for it, a request to the upper rooms.
+fn deliver(shared: &Shared, conn: &Arc<Conn>, frame: Frame) -> Result<(), DecodeError> {
+    let head = frame.head()?;
+    if !head.is_response() {
+        log::trace!("request {} from {}", head.code, conn.address);
+        (shared.config.on_request)(Incoming::new(conn.clone(), frame, head));
+    } else if let Some(waiter) = conn.take(head.opaque) {
+        waiter.complete(Ok(frame));
+    } else {
+        shared.late_replies.fetch_add(1, Ordering::Relaxed);
+        log::debug!("answer {} from {} came too late", head.opaque, conn.address);
+    }
+    Ok(())
+}
