@@ -3,6 +3,10 @@
 //! Under `cfg(loom)` the same names stand for loom's doubles, so that claim and finish of a run, the ready list and
 //! the outbox are explored over all interleavings. Everything else uses std and parking_lot directly.
 
+mod parker;
+
+pub use parker::Parker;
+
 #[cfg(not(loom))]
 pub use normal::*;
 

@@ -1,0 +1,651 @@
+//! The life of one owned queue: from being wanted to being released.
+//!
+//! ```text
+//! settling → resolving → active → draining → committing → gone
+//!               ↑                               │
+//!               └── (reset, corrected, rebuilt: active again at the new offset)
+//! ```
+//!
+//! Pure: `rmq-rebalance` owns one [`Assignment`] for each wanted queue, tells it what happened together with the time
+//! and the watermark, and carries out the actions. All commits of the queue are decided here, one at a time, so that
+//! none can overtake another; and none is ever smaller than one before it, unless somebody has reset the offset.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use super::offset::Offset;
+use super::stats::StartReason;
+use crate::message::ConsumeFrom;
+
+/// What a broker is asked on the way to a start offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// The offset that the group has stored.
+    Stored,
+    /// The end of the queue.
+    Max,
+    /// Its beginning.
+    Min,
+    /// The first message stored at this time or later.
+    Time(SystemTime),
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Ask the broker; the answer comes back through [`Assignment::stored`] or [`Assignment::resolved`].
+    Ask(Ask),
+    /// Make a process queue that begins here and fetch for it.
+    Activate {
+        /// Where.
+        start: Offset,
+        /// Why there.
+        reason: StartReason,
+    },
+    /// Close the process queue: nothing new starts. [`Assignment::drained`] follows.
+    Close,
+    /// Commit, and report through [`Assignment::committed`].
+    Commit(Offset),
+    /// It is over: forget the queue.
+    Release {
+        /// What the broker has confirmed last.
+        committed: Option<Offset>,
+        /// Why the last commit was not confirmed, if it was wanted and was not.
+        failed: Option<String>,
+    },
+}
+
+/// What decides about the start of a queue without stored offset.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// The setting of the consumer.
+    pub from: ConsumeFrom,
+    /// A retry topic starts at its beginning, whatever the setting says.
+    pub is_retry_topic: bool,
+}
+
+/// The life of one owned queue.
+#[derive(Debug)]
+pub struct Assignment {
+    phase: Phase,
+    policy: Policy,
+    /// What the broker has confirmed, or had stored.
+    acked: Option<Offset>,
+    /// The commit that has no answer yet.
+    in_flight: Option<Offset>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Phase {
+    Settling {
+        until: Instant,
+    },
+    Resolving {
+        ask: Ask,
+        tries: u32,
+    },
+    AskAgain {
+        ask: Ask,
+        tries: u32,
+        at: Instant,
+    },
+    Active,
+    Draining(Ending),
+    /// All listeners are done, and more was finished after the first commit: does the broker still hold that one?
+    Verifying {
+        first: Offset,
+        end: Offset,
+        by: Instant,
+    },
+    Committing {
+        offset: Offset,
+        ending: Ending,
+        again: Option<Instant>,
+    },
+    Gone,
+}
+
+/// How a draining queue goes on.
+#[derive(Clone, Debug, PartialEq)]
+struct Ending {
+    by: Instant,
+    /// What was committed when the queue was revoked, while another member may start from it.
+    first: Option<Offset>,
+    /// The offset to go to instead of the watermark.
+    target: Option<(Offset, StartReason)>,
+    /// It stays ours.
+    stays: bool,
+}
+
+impl Assignment {
+    /// The queue is wanted. With `settle`, a live member owned it a moment ago: its last commit gets time to arrive.
+    pub fn new(policy: Policy, settle: bool, now: Instant) -> (Self, Vec<Action>) {
+        let mut new = Self { phase: Phase::Gone, policy, acked: None, in_flight: None };
+        if settle {
+            new.phase = Phase::Settling { until: now + SETTLE };
+            return (new, Vec::new());
+        }
+        let actions = new.ask(Ask::Stored, 0);
+        (new, actions)
+    }
+
+    /// Whether it is consumed.
+    pub fn is_active(&self) -> bool {
+        self.phase == Phase::Active
+    }
+
+    /// Whether its start position is still open.
+    pub fn is_resolving(&self) -> bool {
+        matches!(self.phase, Phase::Settling { .. } | Phase::Resolving { .. } | Phase::AskAgain { .. })
+    }
+
+    /// Whether it is being given up for good.
+    pub fn is_leaving(&self) -> bool {
+        match &self.phase {
+            Phase::Draining(ending) | Phase::Committing { ending, .. } => !ending.stays,
+            Phase::Verifying { .. } | Phase::Gone => true,
+            _ => false,
+        }
+    }
+
+    /// When [`due`](Self::due) must be called at the latest.
+    pub fn deadline(&self) -> Option<Instant> {
+        match &self.phase {
+            Phase::Settling { until } => Some(*until),
+            Phase::AskAgain { at, .. } => Some(*at),
+            Phase::Draining(ending) => Some(ending.by),
+            Phase::Verifying { by, .. } => Some(*by),
+            Phase::Committing { ending, again, .. } => Some(again.map_or(ending.by, |at| at.min(ending.by))),
+            Phase::Resolving { .. } | Phase::Active | Phase::Gone => None,
+        }
+    }
+
+    /// The answer to [`Ask::Stored`].
+    pub fn stored(&mut self, answer: Result<Option<Offset>, String>, now: Instant) -> Vec<Action> {
+        match (self.phase.clone(), answer) {
+            (Phase::Resolving { ask: Ask::Stored, .. }, Ok(Some(at))) => {
+                self.acked = Some(at);
+                self.activate(at, StartReason::Stored)
+            }
+            (Phase::Resolving { ask: Ask::Stored, .. }, Ok(None)) => self.without_stored(),
+            (Phase::Resolving { ask, tries }, Err(_)) => self.ask_again(ask, tries, now),
+            (Phase::Verifying { first, end, by }, Ok(held)) => {
+                let ending = Ending { by, first: None, target: None, stays: false };
+                // Somebody else has committed since: a blind update would take that back.
+                let untouched = held == Some(first);
+                if untouched { self.commit(end, ending) } else { self.release(None) }
+            }
+            (Phase::Verifying { .. }, Err(_)) => self.release(None),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The answer to any other [`Ask`].
+    pub fn resolved(&mut self, answer: Result<Offset, String>, now: Instant) -> Vec<Action> {
+        match (self.phase.clone(), answer) {
+            (Phase::Resolving { ask: Ask::Stored, .. }, _) => Vec::new(),
+            (Phase::Resolving { .. }, Ok(at)) => {
+                let back = if let ConsumeFrom::LastMessages(n) = self.policy.from { n } else { 0 };
+                self.activate(at.back(back), StartReason::ConsumeFrom(self.policy.from.clone()))
+            }
+            (Phase::Resolving { ask, tries }, Err(_)) => self.ask_again(ask, tries, now),
+            _ => Vec::new(),
+        }
+    }
+
+    /// A deadline has passed.
+    pub fn due(&mut self, now: Instant, watermark: Offset) -> Vec<Action> {
+        match self.phase.clone() {
+            Phase::Settling { until } if now >= until => self.ask(Ask::Stored, 0),
+            Phase::AskAgain { ask, tries, at } if now >= at => self.ask(ask, tries),
+            Phase::Draining(ending) if now >= ending.by => {
+                let ending = Ending { by: now + COMMIT_TIME, ..ending };
+                self.end_of_draining(ending, now, watermark)
+            }
+            Phase::Verifying { by, .. } if now >= by => self.release(None),
+            Phase::Committing { ending, .. } if now >= ending.by => {
+                self.after_commit(ending, Some("the broker did not confirm the offset in time".into()))
+            }
+            Phase::Committing { offset, ending, again: Some(at) } if now >= at => {
+                self.phase = Phase::Committing { offset, ending, again: None };
+                self.send_commit(offset)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The queue belongs to another member from now on. What is finished is committed at once, since that member may
+    /// already be reading the offset; running listeners have until `by`.
+    pub fn unwant(&mut self, by: Instant, watermark: Offset) -> Vec<Action> {
+        match self.phase.clone() {
+            Phase::Active => {
+                let ending = Ending { by, first: Some(watermark), target: None, stays: false };
+                self.phase = Phase::Draining(ending);
+                let mut actions = vec![Action::Close];
+                if self.in_flight.is_none() && self.acked != Some(watermark) {
+                    actions.extend(self.send_commit(watermark));
+                }
+                actions
+            }
+            _ => self.leave(by),
+        }
+    }
+
+    /// The consumer stops: as [`unwant`](Self::unwant), but nobody else owns the queue until it is released.
+    pub fn shutdown(&mut self, by: Instant) -> Vec<Action> {
+        match self.phase.clone() {
+            Phase::Active => {
+                self.phase = Phase::Draining(Ending { by, first: None, target: None, stays: false });
+                vec![Action::Close]
+            }
+            _ => self.leave(by),
+        }
+    }
+
+    /// The offset was set from outside. What was pulled is dropped, and nothing of it is committed any more.
+    pub fn reset(&mut self, to: Offset, reason: StartReason, by: Instant) -> Vec<Action> {
+        match self.phase.clone() {
+            Phase::Active => {
+                let target = Some((to, reason));
+                self.phase = Phase::Draining(Ending { by, first: None, target, stays: true });
+                vec![Action::Close]
+            }
+            Phase::Draining(ending) => {
+                self.phase = Phase::Draining(Ending { target: Some((to, reason)), ..ending });
+                Vec::new()
+            }
+            Phase::Committing { ending, .. } => {
+                self.commit(to, Ending { target: Some((to, reason)), ..ending })
+            }
+            Phase::Settling { .. } | Phase::Resolving { .. } | Phase::AskAgain { .. } => {
+                self.commit(to, Ending { by, first: None, target: Some((to, reason)), stays: true })
+            }
+            Phase::Verifying { .. } | Phase::Gone => Vec::new(),
+        }
+    }
+
+    /// The process queue must be made anew, at its watermark.
+    pub fn rebuild(&mut self, by: Instant) -> Vec<Action> {
+        if self.phase != Phase::Active {
+            return Vec::new();
+        }
+        self.phase = Phase::Draining(Ending { by, first: None, target: None, stays: true });
+        vec![Action::Close]
+    }
+
+    /// The closed process queue has nothing running and nothing unconfirmed.
+    pub fn drained(&mut self, now: Instant, watermark: Offset) -> Vec<Action> {
+        match self.phase.clone() {
+            Phase::Draining(ending) => {
+                let ending = Ending { by: ending.by.max(now + COMMIT_TIME), ..ending };
+                self.end_of_draining(ending, now, watermark)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Time to commit, if there is something new.
+    pub fn commit_due(&mut self, watermark: Offset) -> Vec<Action> {
+        let news = self.acked.is_none_or(|acked| watermark > acked);
+        if self.phase == Phase::Active && self.in_flight.is_none() && news {
+            return self.send_commit(watermark);
+        }
+        Vec::new()
+    }
+
+    /// The connection to the broker is new: it may have come back with older offsets than it confirmed.
+    pub fn doubt_commits(&mut self) {
+        if self.phase == Phase::Active {
+            self.acked = None;
+        }
+    }
+
+    /// The answer to a commit.
+    pub fn committed(&mut self, answer: Result<(), String>, now: Instant, watermark: Offset) -> Vec<Action> {
+        let Some(sent) = self.in_flight.take() else { return Vec::new() };
+        if answer.is_ok() {
+            self.acked = Some(sent);
+        }
+        match (self.phase.clone(), answer) {
+            (Phase::Committing { offset, ending, .. }, Ok(())) if sent == offset => {
+                self.after_commit(ending, None)
+            }
+            // An earlier one was still out: now it is the turn of this one.
+            (Phase::Committing { offset, .. }, Ok(())) => self.send_commit(offset),
+            (Phase::Committing { ending, .. }, Err(why)) if now + COMMIT_RETRY >= ending.by => {
+                self.after_commit(ending, Some(why))
+            }
+            (Phase::Committing { offset, ending, .. }, Err(_)) => {
+                self.phase = Phase::Committing { offset, ending, again: Some(now + COMMIT_RETRY) };
+                Vec::new()
+            }
+            // The first commit of a revoked queue waited for an older one.
+            (Phase::Draining(Ending { first: Some(first), .. }), _) if sent < first => {
+                self.send_commit(watermark.max(first))
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn without_stored(&mut self) -> Vec<Action> {
+        if self.policy.is_retry_topic {
+            return self.activate(Offset::ZERO, StartReason::RetryTopic);
+        }
+        match &self.policy.from {
+            ConsumeFrom::LastOffset | ConsumeFrom::LastMessages(_) => self.ask(Ask::Max, 0),
+            ConsumeFrom::FirstOffset => self.ask(Ask::Min, 0),
+            ConsumeFrom::Timestamp(time) => {
+                let time = *time;
+                self.ask(Ask::Time(time), 0)
+            }
+            ConsumeFrom::Offset(at) => {
+                let at = Offset::new(*at).unwrap_or(Offset::ZERO);
+                self.activate(at, StartReason::ConsumeFrom(self.policy.from.clone()))
+            }
+        }
+    }
+
+    fn ask(&mut self, ask: Ask, tries: u32) -> Vec<Action> {
+        self.phase = Phase::Resolving { ask, tries };
+        vec![Action::Ask(ask)]
+    }
+
+    fn ask_again(&mut self, ask: Ask, tries: u32, now: Instant) -> Vec<Action> {
+        let delay = ASK_AGAIN.saturating_mul(1 << tries.min(8)).min(ASK_AGAIN_MAX);
+        self.phase = Phase::AskAgain { ask, tries: tries + 1, at: now + delay };
+        Vec::new()
+    }
+
+    fn activate(&mut self, start: Offset, reason: StartReason) -> Vec<Action> {
+        self.phase = Phase::Active;
+        let mut actions = vec![Action::Activate { start, reason }];
+        // Otherwise a restart before the first message would evaluate the setting once more.
+        if self.acked != Some(start) && self.in_flight.is_none() {
+            actions.extend(self.send_commit(start));
+        }
+        actions
+    }
+
+    /// It was not consumed when it had to go, or was going already.
+    fn leave(&mut self, by: Instant) -> Vec<Action> {
+        match self.phase.clone() {
+            Phase::Settling { .. } | Phase::Resolving { .. } | Phase::AskAgain { .. } => self.release(None),
+            Phase::Draining(ending) => {
+                self.phase = Phase::Draining(Ending { by: by.min(ending.by), stays: false, ..ending });
+                Vec::new()
+            }
+            Phase::Committing { offset, ending, again } => {
+                let ending = Ending { by: by.min(ending.by), stays: false, ..ending };
+                self.phase = Phase::Committing { offset, ending, again };
+                Vec::new()
+            }
+            Phase::Active | Phase::Verifying { .. } | Phase::Gone => Vec::new(),
+        }
+    }
+
+    fn end_of_draining(&mut self, ending: Ending, now: Instant, watermark: Offset) -> Vec<Action> {
+        match (&ending.target, ending.first) {
+            (Some((to, _)), _) => {
+                let to = *to;
+                self.commit(to, ending)
+            }
+            (None, Some(first)) if watermark > first && self.in_flight.is_none() => {
+                self.phase = Phase::Verifying { first, end: watermark, by: now + COMMIT_TIME };
+                vec![Action::Ask(Ask::Stored)]
+            }
+            (None, _) => self.commit(watermark, ending),
+        }
+    }
+
+    fn commit(&mut self, offset: Offset, ending: Ending) -> Vec<Action> {
+        if self.in_flight.is_none() && self.acked == Some(offset) {
+            return self.after_commit(ending, None);
+        }
+        self.phase = Phase::Committing { offset, ending, again: None };
+        // One at a time, or the broker may apply them in the other order.
+        if self.in_flight.is_some() { Vec::new() } else { self.send_commit(offset) }
+    }
+
+    fn send_commit(&mut self, offset: Offset) -> Vec<Action> {
+        self.in_flight = Some(offset);
+        vec![Action::Commit(offset)]
+    }
+
+    fn after_commit(&mut self, ending: Ending, failed: Option<String>) -> Vec<Action> {
+        if !ending.stays {
+            return self.release(failed);
+        }
+        let Phase::Committing { offset, .. } = self.phase else { return self.activate_again(ending) };
+        let (start, reason) = ending.target.unwrap_or((offset, StartReason::Rebuilt));
+        self.activate(start, reason)
+    }
+
+    fn activate_again(&mut self, ending: Ending) -> Vec<Action> {
+        let known = self.acked.unwrap_or_default();
+        let (start, reason) = ending.target.unwrap_or((known, StartReason::Rebuilt));
+        self.activate(start, reason)
+    }
+
+    fn release(&mut self, failed: Option<String>) -> Vec<Action> {
+        self.phase = Phase::Gone;
+        vec![Action::Release { committed: self.acked, failed }]
+    }
+}
+
+/// How long the commit of a live former owner may take to arrive.
+pub const SETTLE: Duration = Duration::from_millis(300);
+/// How long running listeners have when another member takes over.
+pub const REVOKE_TIME: Duration = Duration::from_secs(3);
+const COMMIT_TIME: Duration = Duration::from_secs(1);
+const COMMIT_RETRY: Duration = Duration::from_millis(200);
+const ASK_AGAIN: Duration = Duration::from_millis(200);
+const ASK_AGAIN_MAX: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(wire: i64) -> Offset {
+        Offset::new(wire).unwrap()
+    }
+
+    fn policy(from: ConsumeFrom) -> Policy {
+        Policy { from, is_retry_topic: false }
+    }
+
+    struct Case {
+        now: Instant,
+        queue: Assignment,
+    }
+
+    /// A queue that is active at offset 10, which is stored.
+    fn active() -> Case {
+        let now = Instant::now();
+        let (mut queue, actions) = Assignment::new(policy(ConsumeFrom::LastOffset), false, now);
+        assert_eq!(actions, [Action::Ask(Ask::Stored)]);
+        let actions = queue.stored(Ok(Some(at(10))), now);
+        assert_eq!(actions, [Action::Activate { start: at(10), reason: StartReason::Stored }]);
+        Case { now, queue }
+    }
+
+    fn released(committed: i64) -> Vec<Action> {
+        vec![Action::Release { committed: Some(at(committed)), failed: None }]
+    }
+
+    #[test]
+    fn each_setting_finds_its_start_and_commits_it() {
+        let time = SystemTime::now();
+        let table = [
+            (ConsumeFrom::LastOffset, Some(Ask::Max), 100, 100),
+            (ConsumeFrom::FirstOffset, Some(Ask::Min), 7, 7),
+            (ConsumeFrom::Timestamp(time), Some(Ask::Time(time)), 42, 42),
+            (ConsumeFrom::LastMessages(30), Some(Ask::Max), 100, 70),
+            (ConsumeFrom::LastMessages(300), Some(Ask::Max), 100, 0),
+            (ConsumeFrom::Offset(55), None, 0, 55),
+        ];
+        for (from, ask, answer, start) in table {
+            let now = Instant::now();
+            let (mut queue, _) = Assignment::new(policy(from.clone()), false, now);
+            let mut actions = queue.stored(Ok(None), now);
+            if let Some(ask) = ask {
+                assert_eq!(actions, [Action::Ask(ask)]);
+                actions = queue.resolved(Ok(at(answer)), now);
+            }
+            let reason = StartReason::ConsumeFrom(from.clone());
+            assert_eq!(
+                actions,
+                [Action::Activate { start: at(start), reason }, Action::Commit(at(start))],
+                "{from:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_retry_topic_starts_at_its_beginning_whatever_the_setting_says() {
+        let now = Instant::now();
+        let policy = Policy { from: ConsumeFrom::LastOffset, is_retry_topic: true };
+        let (mut queue, _) = Assignment::new(policy, false, now);
+        let actions = queue.stored(Ok(None), now);
+        assert_eq!(actions[0], Action::Activate { start: Offset::ZERO, reason: StartReason::RetryTopic });
+    }
+
+    #[test]
+    fn a_failed_read_is_not_no_offset() {
+        let mut now = Instant::now();
+        let (mut queue, _) = Assignment::new(policy(ConsumeFrom::FirstOffset), false, now);
+        for expected in [200, 400, 800, 1600, 3200, 5000, 5000] {
+            assert_eq!(queue.stored(Err("timeout".into()), now), []);
+            assert_eq!(queue.deadline(), Some(now + Duration::from_millis(expected)));
+            now += Duration::from_millis(expected);
+            assert_eq!(queue.due(now, Offset::ZERO), [Action::Ask(Ask::Stored)]);
+        }
+        assert!(matches!(queue.stored(Ok(Some(at(3))), now)[0], Action::Activate { .. }));
+    }
+
+    #[test]
+    fn a_queue_of_a_live_member_waits_for_its_last_commit() {
+        let now = Instant::now();
+        let (mut queue, actions) = Assignment::new(policy(ConsumeFrom::LastOffset), true, now);
+        assert_eq!(actions, []);
+        assert_eq!(queue.due(now, Offset::ZERO), []);
+        assert_eq!(queue.due(now + SETTLE, Offset::ZERO), [Action::Ask(Ask::Stored)]);
+    }
+
+    #[test]
+    fn commits_go_forward_one_at_a_time_and_only_for_news() {
+        let Case { now, mut queue } = active();
+        assert_eq!(queue.commit_due(at(10)), []);
+        assert_eq!(queue.commit_due(at(12)), [Action::Commit(at(12))]);
+        assert_eq!(queue.commit_due(at(15)), [], "one is out");
+        queue.committed(Ok(()), now, at(15));
+        assert_eq!(queue.commit_due(at(11)), [], "never backwards");
+        assert_eq!(queue.commit_due(at(15)), [Action::Commit(at(15))]);
+        queue.committed(Err("lost".into()), now, at(15));
+        assert_eq!(queue.commit_due(at(15)), [Action::Commit(at(15))], "a failed one is repeated");
+    }
+
+    #[test]
+    fn a_restarted_broker_gets_the_offset_again() {
+        let Case { now: _, mut queue } = active();
+        assert_eq!(queue.commit_due(at(10)), []);
+        queue.doubt_commits();
+        assert_eq!(queue.commit_due(at(10)), [Action::Commit(at(10))]);
+    }
+
+    #[test]
+    fn revoking_commits_at_once_and_again_only_if_the_broker_still_holds_that() {
+        for (held, last) in [(Some(at(12)), vec![Action::Commit(at(14))]), (Some(at(20)), released(12))] {
+            let Case { now, mut queue } = active();
+            let actions = queue.unwant(now + REVOKE_TIME, at(12));
+            assert_eq!(actions, [Action::Close, Action::Commit(at(12))]);
+            queue.committed(Ok(()), now, at(12));
+            assert_eq!(queue.drained(now, at(14)), [Action::Ask(Ask::Stored)]);
+            assert_eq!(queue.stored(Ok(held), now), last);
+            if held == Some(at(12)) {
+                assert_eq!(queue.committed(Ok(()), now, at(14)), released(14));
+            }
+        }
+    }
+
+    #[test]
+    fn revoking_an_idle_queue_has_nothing_to_do() {
+        let Case { now, mut queue } = active();
+        assert_eq!(queue.unwant(now + REVOKE_TIME, at(10)), [Action::Close]);
+        assert!(queue.is_leaving());
+        assert_eq!(queue.drained(now, at(10)), released(10));
+    }
+
+    #[test]
+    fn a_commit_on_its_way_is_waited_for_before_the_last_one() {
+        let Case { now, mut queue } = active();
+        queue.commit_due(at(12));
+        assert_eq!(queue.shutdown(now + REVOKE_TIME), [Action::Close]);
+        assert_eq!(queue.drained(now, at(15)), [], "12 is still out");
+        assert_eq!(queue.committed(Ok(()), now, at(15)), [Action::Commit(at(15))]);
+        assert_eq!(queue.committed(Ok(()), now, at(15)), released(15));
+    }
+
+    #[test]
+    fn a_listener_that_does_not_end_is_left_behind_and_its_offset_not_passed() {
+        let Case { now, mut queue } = active();
+        queue.unwant(now + REVOKE_TIME, at(10));
+        assert_eq!(queue.due(now, at(10)), []);
+        assert_eq!(queue.due(now + REVOKE_TIME, at(10)), released(10));
+        assert_eq!(queue.drained(now + REVOKE_TIME * 2, at(11)), [], "too late");
+    }
+
+    #[test]
+    fn a_commit_that_fails_is_repeated_while_time_lasts_and_then_reported() {
+        let Case { mut now, mut queue } = active();
+        queue.shutdown(now + Duration::from_secs(1));
+        assert_eq!(queue.drained(now, at(11)), [Action::Commit(at(11))]);
+        let end = queue.deadline().unwrap();
+        loop {
+            let actions = queue.committed(Err("busy".into()), now, at(11));
+            if let [Action::Release { committed, failed }] = actions.as_slice() {
+                assert_eq!((*committed, failed.as_deref()), (Some(at(10)), Some("busy")));
+                break;
+            }
+            now = queue.deadline().unwrap();
+            assert!(now < end);
+            assert_eq!(queue.due(now, at(11)), [Action::Commit(at(11))]);
+        }
+    }
+
+    #[test]
+    fn a_reset_drops_what_was_pulled_and_goes_on_there_still_owned() {
+        let Case { now, mut queue } = active();
+        assert_eq!(queue.reset(at(3), StartReason::Reset, now + REVOKE_TIME), [Action::Close]);
+        assert_eq!(queue.commit_due(at(12)), [], "nothing of the old is committed any more");
+        assert!(!queue.is_leaving());
+        assert_eq!(queue.drained(now, at(12)), [Action::Commit(at(3))], "backwards, since it was asked for");
+        let actions = queue.committed(Ok(()), now, at(12));
+        assert_eq!(actions, [Action::Activate { start: at(3), reason: StartReason::Reset }]);
+    }
+
+    #[test]
+    fn a_reset_of_a_queue_that_is_given_up_still_counts() {
+        let Case { now, mut queue } = active();
+        queue.reset(at(3), StartReason::Reset, now + REVOKE_TIME);
+        queue.unwant(now + REVOKE_TIME, at(12));
+        assert_eq!(queue.drained(now, at(12)), [Action::Commit(at(3))]);
+        assert_eq!(queue.committed(Ok(()), now, at(12)), released(3));
+    }
+
+    #[test]
+    fn a_rebuilt_queue_goes_on_at_its_watermark() {
+        let Case { now, mut queue } = active();
+        assert_eq!(queue.rebuild(now + REVOKE_TIME), [Action::Close]);
+        assert_eq!(queue.drained(now, at(11)), [Action::Commit(at(11))]);
+        let actions = queue.committed(Ok(()), now, at(11));
+        assert_eq!(actions, [Action::Activate { start: at(11), reason: StartReason::Rebuilt }]);
+    }
+
+    #[test]
+    fn what_was_never_consumed_is_released_without_a_commit() {
+        let now = Instant::now();
+        let (mut queue, _) = Assignment::new(policy(ConsumeFrom::LastOffset), false, now);
+        let none = vec![Action::Release { committed: None, failed: None }];
+        assert_eq!(queue.unwant(now, Offset::ZERO), none);
+        assert_eq!(queue.stored(Ok(Some(at(1))), now), [], "an answer that comes too late changes nothing");
+    }
+}

@@ -1,0 +1,290 @@
+//! Which queues have messages to take, which consume threads are idle, and when one is woken.
+//!
+//! Waking a sleeping thread costs more than handling a hundred small messages, so wake-ups are rationed by the work
+//! that is expected, with the age of the oldest message as the safety net. An idle thread stands on a stack (the one
+//! that slept last is warm) and is parked on a flag of its own. It goes there under the same lock under which queues
+//! are put on the list: either the putter sees it idle, or it sees the queue.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::sync::{Arc, AtomicUsize, Mutex, Ordering, Parker};
+
+/// The ready list of one consumer. `Q` stands for a queue.
+pub struct Ready<Q> {
+    state: Mutex<State<Q>>,
+    /// An estimate for the wake rule: messages in runs that are not used up.
+    waiting: AtomicUsize,
+}
+
+struct State<Q> {
+    queues: VecDeque<(Q, Instant)>,
+    idle: Vec<Arc<Parker>>,
+    threads: usize,
+    wanted: usize,
+    stopped: bool,
+}
+
+/// What a consume thread does next.
+#[derive(Debug)]
+pub enum Work<Q> {
+    /// Takes messages of this queue, and puts it back if it has more.
+    Queue(Q),
+    /// Ends: there are more threads than wanted, or the consumer stops.
+    End,
+}
+
+/// What the wake rule decided.
+#[derive(Debug)]
+pub struct Rule {
+    /// Look again within [`LOOK_AGAIN`]: there is work and somebody idle, and no reason yet to wake him.
+    pub again: bool,
+}
+
+impl<Q> Ready<Q> {
+    /// For `threads` consume threads, which are all taken to be awake until they ask for work.
+    pub fn new(threads: usize) -> Self {
+        Self {
+            state: Mutex::new(State {
+                queues: VecDeque::new(),
+                idle: Vec::with_capacity(threads),
+                threads,
+                wanted: threads,
+                stopped: false,
+            }),
+            waiting: AtomicUsize::new(0),
+        }
+    }
+
+    /// Puts a queue at the end of the list; wakes nobody.
+    pub fn put(&self, queue: Q, oldest: Instant) {
+        self.state.lock().queues.push_back((queue, oldest));
+    }
+
+    /// Messages that came.
+    pub fn came(&self, messages: usize) {
+        self.waiting.fetch_add(messages, Ordering::Relaxed);
+    }
+
+    /// Messages whose run is used up.
+    pub fn went(&self, messages: usize) {
+        self.waiting.fetch_sub(messages, Ordering::Relaxed);
+    }
+
+    /// Wakes one idle thread if the work that waits is worth it: nobody is awake, or those who are would need more
+    /// than [`WORTH`] each, or the oldest message has waited for [`LOOK_AGAIN`].
+    pub fn wake(&self, now: Instant, listener_time: Duration) -> Rule {
+        let mut state = self.state.lock();
+        let Some(oldest) = state.queues.iter().map(|(_, born)| *born).min() else {
+            return Rule { again: false };
+        };
+        if state.idle.is_empty() {
+            return Rule { again: false };
+        }
+        let awake = state.threads.saturating_sub(state.idle.len());
+        let work = listener_time.as_nanos().saturating_mul(self.waiting.load(Ordering::Relaxed) as u128);
+        let worth = WORTH.as_nanos() * (awake as u128 + 1);
+        let woken = (awake == 0 || work > worth || now.saturating_duration_since(oldest) >= LOOK_AGAIN)
+            .then(|| state.idle.pop())
+            .flatten();
+        let again = !state.idle.is_empty();
+        drop(state);
+        if let Some(parker) = woken {
+            parker.unpark();
+        }
+        Rule { again }
+    }
+
+    /// The next work of the calling consume thread; sleeps while there is none.
+    pub fn next(&self, me: &Arc<Parker>) -> Work<Q> {
+        loop {
+            {
+                let mut state = self.state.lock();
+                if state.stopped || state.threads > state.wanted {
+                    state.threads -= 1;
+                    return Work::End;
+                }
+                if let Some((queue, _)) = state.queues.pop_front() {
+                    return Work::Queue(queue);
+                }
+                state.idle.push(me.clone());
+            }
+            me.park();
+        }
+    }
+
+    /// How many threads there are and how many of them are idle.
+    pub fn threads(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        (state.threads, state.idle.len())
+    }
+
+    /// Sets how many threads there are to be. Returns how many must be started.
+    pub fn resize(&self, wanted: usize) -> usize {
+        let mut state = self.state.lock();
+        state.wanted = wanted;
+        let missing = wanted.saturating_sub(state.threads);
+        state.threads += missing;
+        // Those over the number find out when they ask for work.
+        let surplus = state.threads.saturating_sub(wanted).min(state.idle.len());
+        let from = state.idle.len() - surplus;
+        let woken = state.idle.split_off(from);
+        drop(state);
+        for parker in woken {
+            parker.unpark();
+        }
+        missing
+    }
+
+    /// A thread that was counted could not be started.
+    pub fn not_started(&self) {
+        self.state.lock().threads -= 1;
+    }
+
+    /// Ends all threads once they have finished what they hold. Nothing more is taken.
+    pub fn stop(&self) {
+        let mut state = self.state.lock();
+        state.stopped = true;
+        state.queues.clear();
+        let idle = std::mem::take(&mut state.idle);
+        drop(state);
+        for parker in idle {
+            parker.unpark();
+        }
+    }
+}
+
+impl<Q> fmt::Debug for Ready<Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (threads, idle) = self.threads();
+        write!(f, "Ready({threads} threads, {idle} idle)")
+    }
+}
+
+/// Expected listener time for which another thread is worth waking; a wake-up costs about 16 µs.
+const WORTH: Duration = Duration::from_micros(100);
+/// The longest that a message waits while a thread is idle.
+pub const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use std::thread;
+
+    fn worker(ready: &Arc<Ready<u32>>, seen: &mpsc::Sender<Option<u32>>) -> thread::JoinHandle<()> {
+        let (ready, seen) = (ready.clone(), seen.clone());
+        thread::spawn(move || {
+            let parker = Parker::here();
+            loop {
+                let work = match ready.next(&parker) {
+                    Work::Queue(queue) => Some(queue),
+                    Work::End => None,
+                };
+                if seen.send(work).is_err() || work.is_none() {
+                    return;
+                }
+            }
+        })
+    }
+
+    fn wait_idle(ready: &Ready<u32>, idle: usize) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while ready.threads().1 != idle {
+            assert!(Instant::now() < deadline, "never {idle} idle threads");
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn nobody_awake_means_somebody_is_woken() {
+        let ready = Arc::new(Ready::new(1));
+        let (seen, saw) = mpsc::channel();
+        let thread = worker(&ready, &seen);
+        wait_idle(&ready, 1);
+        ready.put(7, Instant::now());
+        assert!(!ready.wake(Instant::now(), Duration::ZERO).again);
+        assert_eq!(saw.recv_timeout(Duration::from_secs(10)), Ok(Some(7)));
+        ready.stop();
+        thread.join().unwrap();
+        assert_eq!(saw.recv(), Ok(None));
+    }
+
+    #[test]
+    fn a_second_thread_is_woken_for_much_work_or_an_old_message_only() {
+        let ready = Arc::new(Ready::<u32>::new(2));
+        let (seen, _saw) = mpsc::channel();
+        let threads = [worker(&ready, &seen), worker(&ready, &seen)];
+        wait_idle(&ready, 2);
+        // One of them is awake, as if inside a listener.
+        let busy = ready.state.lock().idle.pop().unwrap();
+        let now = Instant::now();
+        ready.state.lock().queues.push_back((1, now));
+        ready.came(10);
+        let rule = ready.wake(now, Duration::from_micros(1));
+        assert!(rule.again, "10 µs of work wake nobody, but somebody looks again");
+        assert_eq!(ready.threads().1, 1);
+        ready.wake(now, Duration::from_micros(50));
+        wait_idle(&ready, 1);
+        ready.went(10);
+        let later = Instant::now();
+        ready.state.lock().queues.push_back((2, later));
+        assert!(ready.wake(later, Duration::ZERO).again);
+        assert!(!ready.wake(later + LOOK_AGAIN, Duration::ZERO).again, "an old message wakes");
+        busy.unpark();
+        ready.stop();
+        threads.map(|thread| thread.join().unwrap());
+    }
+
+    #[test]
+    fn the_number_of_threads_is_exact() {
+        let ready = Arc::new(Ready::<u32>::new(3));
+        let (seen, saw) = mpsc::channel();
+        let threads: Vec<_> = (0..3).map(|_| worker(&ready, &seen)).collect();
+        wait_idle(&ready, 3);
+        assert_eq!(ready.resize(1), 0);
+        for _ in 0..2 {
+            assert_eq!(saw.recv_timeout(Duration::from_secs(10)), Ok(None));
+        }
+        assert_eq!(ready.threads(), (1, 1));
+        assert_eq!(ready.resize(4), 3);
+        ready.stop();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+
+    #[test]
+    fn loom_no_queue_is_left_lying_while_a_thread_sleeps() {
+        loom::model(|| {
+            let born = Instant::now();
+            let ready = Arc::new(Ready::<u32>::new(1));
+            let other = ready.clone();
+            let worker = loom::thread::spawn(move || {
+                let parker = Parker::here();
+                assert!(matches!(other.next(&parker), Work::Queue(7)));
+            });
+            ready.put(7, born);
+            ready.wake(born, Duration::ZERO);
+            worker.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn loom_stopping_ends_a_thread_wherever_it_is() {
+        loom::model(|| {
+            let ready = Arc::new(Ready::<u32>::new(1));
+            let other = ready.clone();
+            let worker = loom::thread::spawn(move || {
+                let parker = Parker::here();
+                assert!(matches!(other.next(&parker), Work::End));
+            });
+            ready.stop();
+            worker.join().unwrap();
+        });
+    }
+}

@@ -1,0 +1,176 @@
+//! When to compute assignments, and what changes: the pure part of `rmq-rebalance`.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use crate::message::MessageQueue;
+
+/// When the next round is due. Many wake-ups become one round: at once if the last one is a while ago, else spaced
+/// out, the more the longer they keep coming.
+#[derive(Debug)]
+pub struct Cadence {
+    last: Option<Instant>,
+    due: Instant,
+    spacing: Duration,
+}
+
+impl Cadence {
+    /// The first round is due at once.
+    pub fn new(now: Instant) -> Self {
+        Self { last: None, due: now, spacing: SPACING }
+    }
+
+    /// When the next round is due.
+    pub fn due(&self) -> Instant {
+        self.due
+    }
+
+    /// Something may have changed.
+    pub fn wake(&mut self, now: Instant) {
+        let at = self.last.map_or(now, |last| (last + self.spacing).max(now));
+        self.due = self.due.min(at);
+    }
+
+    /// A round was made. If it left something open (`!settled`), the next one comes after about a second; `jitter` is
+    /// between 0 and 1.
+    pub fn ran(&mut self, now: Instant, settled: bool, jitter: f64) {
+        let quiet = self.last.is_none_or(|last| now.saturating_duration_since(last) >= SPACING_MAX);
+        self.spacing = if quiet { SPACING } else { (self.spacing * 2).min(SPACING_MAX) };
+        self.last = Some(now);
+        let wait = if settled { REBALANCE_INTERVAL } else { UNSETTLED_INTERVAL.mul_f64(0.75 + jitter / 2.0) };
+        self.due = now + wait;
+    }
+
+    /// The last round turned out to have left something open.
+    pub fn unsettled(&mut self, now: Instant, jitter: f64) {
+        self.due = self.due.min(now + UNSETTLED_INTERVAL.mul_f64(0.75 + jitter / 2.0));
+    }
+}
+
+/// What a round changes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// To be given up.
+    pub revoke: Vec<MessageQueue>,
+    /// To be taken.
+    pub assign: Vec<MessageQueue>,
+}
+
+/// Compares what is owned with what is wanted, of one topic.
+pub fn diff(owned: &BTreeSet<MessageQueue>, wanted: &BTreeSet<MessageQueue>) -> Changes {
+    Changes {
+        revoke: owned.difference(wanted).cloned().collect(),
+        assign: wanted.difference(owned).cloned().collect(),
+    }
+}
+
+/// The members of a group as one broker knows them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Members(Vec<String>);
+
+impl Members {
+    /// Sorted as all members sort.
+    pub fn new(mut ids: Vec<String>) -> Self {
+        ids.sort_unstable();
+        ids.dedup();
+        Self(ids)
+    }
+
+    /// In order.
+    pub fn ids(&self) -> &[String] {
+        &self.0
+    }
+
+    /// Whether that one is there.
+    pub fn contains(&self, id: &str) -> bool {
+        self.0.iter().any(|known| known == id)
+    }
+}
+
+/// Whether a member that is still alive owned this queue until now, so that its last commit may be on its way.
+///
+/// `before` are the members of the last round, if there was one; `owner_before` computes the owner among them.
+pub fn is_taken_from_live_member(
+    me: &str,
+    before: Option<&Members>,
+    now: &Members,
+    owns: impl Fn(&str, &Members) -> bool,
+) -> bool {
+    match before {
+        // Just joined: whoever else is there owns everything.
+        None => now.ids().iter().any(|id| id != me),
+        Some(before) => {
+            let mut others = before.ids().iter().filter(|id| *id != me);
+            others.any(|id| now.contains(id) && owns(id, before))
+        }
+    }
+}
+
+/// Between rounds that wake-ups ask for.
+const SPACING: Duration = Duration::from_millis(50);
+const SPACING_MAX: Duration = Duration::from_secs(1);
+const UNSETTLED_INTERVAL: Duration = Duration::from_secs(1);
+/// Without any wake-up, as the Java client.
+const REBALANCE_INTERVAL: Duration = Duration::from_secs(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thousand_wake_ups_in_a_second_are_a_few_rounds() {
+        let start = Instant::now();
+        let mut cadence = Cadence::new(start);
+        let mut rounds = 0;
+        for ms in 0..1000 {
+            let now = start + Duration::from_millis(ms);
+            cadence.wake(now);
+            if now >= cadence.due() {
+                cadence.ran(now, true, 0.5);
+                rounds += 1;
+            }
+        }
+        assert!((2..=6).contains(&rounds), "{rounds}");
+    }
+
+    #[test]
+    fn a_wake_up_after_a_quiet_time_is_served_at_once() {
+        let start = Instant::now();
+        let mut cadence = Cadence::new(start);
+        cadence.ran(start, true, 0.5);
+        assert_eq!(cadence.due(), start + REBALANCE_INTERVAL);
+        let later = start + Duration::from_secs(5);
+        cadence.wake(later);
+        assert_eq!(cadence.due(), later);
+    }
+
+    #[test]
+    fn an_open_round_is_repeated_soon() {
+        let start = Instant::now();
+        let mut cadence = Cadence::new(start);
+        cadence.ran(start, false, 0.5);
+        assert_eq!(cadence.due(), start + UNSETTLED_INTERVAL);
+    }
+
+    #[test]
+    fn changes_are_the_two_differences() {
+        let set =
+            |ids: &[i32]| ids.iter().map(|id| MessageQueue::new("t", "b", *id)).collect::<BTreeSet<_>>();
+        let changes = diff(&set(&[0, 1]), &set(&[1, 2]));
+        assert_eq!((changes.revoke[0].queue_id(), changes.assign[0].queue_id()), (0, 2));
+        assert_eq!(diff(&set(&[3]), &set(&[3])), Changes::default());
+    }
+
+    #[test]
+    fn only_a_live_former_owner_is_waited_for() {
+        let members = |ids: &[&str]| Members::new(ids.iter().map(|id| id.to_string()).collect());
+        let owns = |owner: &'static str| move |id: &str, _: &Members| id == owner;
+        let taken = is_taken_from_live_member;
+        assert!(!taken("me", None, &members(&["me"]), owns("")), "alone");
+        assert!(taken("me", None, &members(&["me", "a"]), owns("")), "joined a live group");
+        let before = members(&["a", "b", "me"]);
+        assert!(!taken("me", Some(&before), &members(&["b", "me"]), owns("a")), "its owner has left");
+        assert!(taken("me", Some(&before), &members(&["a", "me"]), owns("a")), "b left, but a had it");
+        assert!(!taken("me", Some(&before), &members(&["a", "me"]), owns("me")), "it was ours");
+    }
+}

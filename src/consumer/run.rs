@@ -1,0 +1,75 @@
+//! One pull answer, from decoding to commit.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::claims::Claims;
+use super::offset::Offset;
+use crate::message::{MessageView, Record, Source};
+
+/// What one pull brought: the messages that passed the filter, and the range of offsets that the answer covers. It is
+/// one object for consume threads to claim from, so that nothing is allocated, sent or locked per message.
+#[derive(Debug)]
+pub struct Run {
+    source: Arc<Source>,
+    records: Box<[Record]>,
+    next: Offset,
+    /// When it arrived.
+    born: Instant,
+    /// Who takes which message, and which are done.
+    pub claims: Claims,
+}
+
+impl Run {
+    /// `records` are in ascending order of offset, all below `next`.
+    pub fn new(source: Arc<Source>, records: Box<[Record]>, next: Offset, born: Instant) -> Self {
+        let len = u32::try_from(records.len()).unwrap_or(u32::MAX);
+        Self { source, claims: Claims::new(len), records, next, born }
+    }
+
+    /// One past the last offset it covers, filtered ones included.
+    pub fn next(&self) -> Offset {
+        self.next
+    }
+
+    /// When it arrived.
+    pub fn born(&self) -> Instant {
+        self.born
+    }
+
+    /// How many messages passed the filter.
+    pub fn len(&self) -> u32 {
+        self.claims.len()
+    }
+
+    /// Whether none did.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// The memory it holds: the whole frame.
+    pub fn bytes(&self) -> usize {
+        if self.records.is_empty() { 0 } else { self.source.bytes.len() }
+    }
+
+    /// The views of some of its messages.
+    pub fn views(&self, range: Range<u32>) -> impl Iterator<Item = MessageView> + '_ {
+        let records = self.records.get(range.start as usize..range.end as usize).unwrap_or_default();
+        records.iter().map(|record| MessageView::new(self.source.clone(), *record))
+    }
+
+    /// The view of one message.
+    pub fn view(&self, index: u32) -> Option<MessageView> {
+        self.records.get(index as usize).map(|record| MessageView::new(self.source.clone(), *record))
+    }
+
+    /// The offset of one message.
+    pub fn offset_of(&self, index: u32) -> Offset {
+        // The pull thread has checked that no offset lies below the one it asked for.
+        self.records
+            .get(index as usize)
+            .and_then(|record| Offset::new(record.queue_offset))
+            .unwrap_or(self.next)
+    }
+}

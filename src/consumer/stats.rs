@@ -1,0 +1,145 @@
+//! What `stats()` shows.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use crate::client::TimeStats;
+use crate::message::{ConsumeFrom, MessageQueue};
+
+/// Why a queue starts at the offset it starts at.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum StartReason {
+    /// The group has consumed it before: the offset stored by the broker.
+    Stored,
+    /// The group has no stored offset: the setting of the consumer.
+    ConsumeFrom(ConsumeFrom),
+    /// A retry topic without stored offset starts at its beginning, so that no retry is lost.
+    RetryTopic,
+    /// An operator's reset.
+    Reset,
+    /// The broker said that the former offset does not exist.
+    Corrected,
+    /// The queue went on after its process queue was rebuilt.
+    Rebuilt,
+}
+
+impl fmt::Display for StartReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stored => f.write_str("the stored offset of the group"),
+            Self::ConsumeFrom(from) => {
+                write!(f, "the group has no stored offset, and the setting is {from:?}")
+            }
+            Self::RetryTopic => f.write_str("a retry topic without stored offset"),
+            Self::Reset => f.write_str("reset by an operator"),
+            Self::Corrected => f.write_str("corrected by the broker"),
+            Self::Rebuilt => f.write_str("where it was before it was rebuilt"),
+        }
+    }
+}
+
+/// Why a queue that is owned is not pulling.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Waiting {
+    /// It holds as many unfinished messages, bytes, or messages since the oldest unfinished one as it may.
+    FlowControl,
+    /// All queues of the client together hold as many bytes as they may.
+    CacheLimit,
+    /// The consumer is suspended.
+    Suspended,
+    /// No route to its broker is known.
+    NoRoute,
+    /// Its broker has not confirmed the subscription yet.
+    NoHeartbeat,
+    /// It is given up: running listeners finish.
+    Revoking,
+    /// Its start position is not known yet.
+    Resolving,
+    /// Until then, as the pull interval or the back-off says.
+    Until(SystemTime),
+    /// The last attempts failed.
+    Failing(String),
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FlowControl => f.write_str("as many unfinished messages as it may hold"),
+            Self::CacheLimit => f.write_str("the client's cache is full"),
+            Self::Suspended => f.write_str("suspended"),
+            Self::NoRoute => f.write_str("no route to its broker"),
+            Self::NoHeartbeat => f.write_str("its broker has not confirmed the subscription yet"),
+            Self::Revoking => f.write_str("given up, running listeners finish"),
+            Self::Resolving => f.write_str("its start position is not known yet"),
+            Self::Until(time) => match time.duration_since(SystemTime::now()) {
+                Ok(left) => write!(f, "waiting for another {left:.1?}"),
+                Err(_) => f.write_str("about to pull"),
+            },
+            Self::Failing(why) => f.write_str(why),
+        }
+    }
+}
+
+/// A moment of a consumer. Counts are since its start.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ConsumerStats {
+    /// The queues it owns, in order.
+    pub queues: Vec<QueueStats>,
+    /// Consume threads.
+    pub threads: usize,
+    /// Those inside a listener.
+    pub busy_threads: usize,
+    /// Messages that pulls brought, without those that the filter dropped.
+    pub pulled: u64,
+    /// Messages that listeners accepted.
+    pub succeeded: u64,
+    /// Messages that listeners did not accept.
+    pub failed: u64,
+    /// Failed messages that a broker holds for a retry.
+    pub reconsumed: u64,
+    /// Messages that became dead letters.
+    pub dead_letters: u64,
+    /// Messages fetched and not finished.
+    pub cached_messages: usize,
+    /// Bytes of the answers that they came in.
+    pub cached_bytes: usize,
+    /// How long listener calls took.
+    pub listener_time: TimeStats,
+    /// How long messages waited here for a consume thread.
+    pub wait_time: TimeStats,
+}
+
+/// A moment of one owned queue.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct QueueStats {
+    /// The queue.
+    pub queue: MessageQueue,
+    /// Unlike that of every other assignment of this process.
+    pub generation: u64,
+    /// The offset of the next pull.
+    pub position: i64,
+    /// What the broker has confirmed.
+    pub committed: Option<i64>,
+    /// The end of the queue as of the last answer.
+    pub max_offset: Option<i64>,
+    /// From the oldest unfinished message to the end of the queue.
+    pub lag: Option<u64>,
+    /// Messages fetched and not finished.
+    pub cached_messages: usize,
+    /// Bytes of the answers that they came in.
+    pub cached_bytes: usize,
+    /// Messages inside a listener.
+    pub in_flight: usize,
+    /// How long the oldest of them has been there.
+    pub oldest_in_flight: Option<Duration>,
+    /// How long ago the last pull was sent.
+    pub last_pull: Option<Duration>,
+    /// Why it is not pulling.
+    pub waiting: Option<Waiting>,
+    /// The last trouble with it.
+    pub last_error: Option<String>,
+}
