@@ -18,14 +18,20 @@
 
 pub mod codes;
 pub mod command;
+pub mod compress;
 pub mod error;
 pub mod frame;
 pub mod headers;
+pub mod ids;
 pub mod json;
 pub mod reader;
+pub mod record;
 
 pub use codes::{RequestCode, ResponseCode};
 pub use command::{Fields, Language, RemotingCommand, VERSION};
+pub use compress::{Compression, Inflater, MAX_INFLATED, deflate, inflate};
 pub use error::{DecodeError, EncodeError};
 pub use frame::{Encoding, Frame, FrameDecoder, Head, MAX_FRAME, PullAnswer, PullOffsets, encode};
 pub use headers::Header;
+pub use ids::{OffsetId, UniqueIds};
+pub use record::{BadRecord, Records, StoredMessage, records};
