@@ -16,6 +16,7 @@
     reason = "which items are used depends on the features, and on who is testing"
 )]
 
+pub mod body;
 pub mod codes;
 pub mod command;
 pub mod compress;

@@ -1,5 +1,10 @@
-//! JSON as RocketMQ speaks it. Java's servers write maps with bare numbers or whole objects as keys; which versions do
-//! and read what is in the reference of the wire. We read all of it and write what every version reads.
+//! JSON as RocketMQ speaks it.
+//!
+//! Java's servers write maps with bare numbers or whole objects as keys, and older ones put a reference in place of an
+//! object they have written before. We read all of that, and write what every version reads.
 
 pub mod scan;
+mod value;
 pub mod write;
+
+pub use value::{Key, Value, parse};

@@ -22,6 +22,25 @@ pub fn integer(out: &mut Vec<u8>, number: i64) {
     write!(out, "{number}").expect("a Vec takes all that is written");
 }
 
+/// Appends items with commas between them, in a pair of brackets.
+pub fn sequence<T>(
+    out: &mut Vec<u8>,
+    brackets: &[u8; 2],
+    items: impl IntoIterator<Item = T>,
+    mut write: impl FnMut(&mut Vec<u8>, T),
+) {
+    let [open, close] = *brackets;
+    out.push(open);
+    let start = out.len();
+    for item in items {
+        if out.len() > start {
+            out.push(b',');
+        }
+        write(out, item);
+    }
+    out.push(close);
+}
+
 fn escape(out: &mut Vec<u8>, byte: u8) {
     match byte {
         b'"' => out.extend_from_slice(b"\\\""),
