@@ -57,7 +57,16 @@ pub(crate) struct Suspects {
 
 impl Remoting {
     /// Starts the io thread. Nothing is connected yet.
+    ///
+    /// # Errors
+    /// When the system gives no thread or no poll, and for credentials in a build without the feature `acl`.
     pub(crate) fn start(config: RemotingConfig) -> io::Result<Self> {
+        if config.credentials.is_some() && !cfg!(feature = "acl") {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "credentials need the feature `acl` of rocketmq-sync",
+            ));
+        }
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKER)?;
         // One item per connection that is to be made or closed. A sender may wait for room in it, since the io
@@ -204,7 +213,7 @@ impl Remoting {
         mut command: RemotingCommand,
         deadline: Option<Instant>,
     ) -> Result<(), CallError> {
-        self.shared.complete(&mut command)?;
+        self.shared.complete(&mut command);
         command = command.oneway();
         let conn = self.shared.connection(address)?;
         if let Some(deadline) = deadline
@@ -226,8 +235,8 @@ impl Remoting {
         deadline: Option<Instant>,
         when: When,
     ) -> Option<(Arc<Conn>, i32)> {
-        let prepared = self.shared.complete(&mut command).and_then(|()| self.shared.connection(address));
-        let conn = match prepared {
+        self.shared.complete(&mut command);
+        let conn = match self.shared.connection(address) {
             Ok(conn) => conn,
             Err(error) => {
                 waiter.complete(Err(error));
@@ -428,12 +437,16 @@ impl Shared {
     }
 
     /// Adds what goes with every request.
-    fn complete(&self, command: &mut RemotingCommand) -> Result<(), CallError> {
+    fn complete(&self, command: &mut RemotingCommand) {
         if let Some(namespace) = &self.config.namespace_v2 {
             command.fields.set("nsd", "true");
             command.fields.set("ns", namespace.as_str());
         }
-        Ok(())
+        // Last, since the server checks every field it gets.
+        #[cfg(feature = "acl")]
+        if let Some(credentials) = &self.config.credentials {
+            super::acl::sign(command, credentials);
+        }
     }
 
     fn write(

@@ -14,6 +14,8 @@
 //! Locks are held one at a time, for one operation on a map or one round of non-blocking writes.
 #![allow(dead_code, unused_imports, reason = "which of these are used depends on the features")]
 
+#[cfg(feature = "acl")]
+pub(crate) mod acl;
 mod address;
 mod alarm;
 mod attempt;
