@@ -508,16 +508,19 @@ impl Conn {
         match refused {
             Refused::Full if room_by.is_some() => CallError::Timeout { written: false },
             Refused::Full => CallError::Full,
-            Refused::Closed => {
-                CallError::Lost { written: false, cause: self.failure().unwrap_or("closed".into()) }
-            }
+            Refused::Closed => self.ended(),
         }
     }
 
     fn not_open(&self) -> CallError {
+        if self.failure().is_some() { self.ended() } else { CallError::Timeout { written: false } }
+    }
+
+    /// What a sender is told that comes after the end.
+    fn ended(&self) -> CallError {
         match self.failure() {
-            Some(cause) => CallError::Unreachable { cause },
-            None => CallError::Timeout { written: false },
+            Some(reason) => reason.error(false),
+            None => CallError::Lost { written: false, cause: "closed".into() },
         }
     }
 }

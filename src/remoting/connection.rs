@@ -26,7 +26,7 @@ pub(super) struct Conn {
     pub(super) suspicion: Mutex<Suspicion>,
     line: Line,
     /// Why it ended, as far as it is known.
-    failure: OnceLock<Arc<str>>,
+    failure: OnceLock<Reason>,
     born: Instant,
     /// When the last byte came, in microseconds after `born`.
     heard: AtomicU64,
@@ -94,22 +94,22 @@ impl Conn {
 
     /// A write failed. The io thread ends the connection; shutting the socket down lets it know.
     pub(super) fn broken(&self, error: &io::Error) {
-        drop(self.failure.set(error.to_string().into()));
+        drop(self.failure.set(Reason::Lost(error.to_string().into())));
         self.hang_up();
     }
 
     /// io thread: ends it. The requests are still filed; [`fail`](Self::fail) completes them. Returns those that have
     /// not been written as a whole.
     pub(super) fn close(&self, reason: &Reason) -> HashSet<i32> {
-        drop(self.failure.set(reason.text()));
+        drop(self.failure.set(reason.clone()));
         let unwritten = self.outbox.close().into_iter().collect();
         self.hang_up();
         unwritten
     }
 
     /// Why it ended, if it did.
-    pub(super) fn failure(&self) -> Option<Arc<str>> {
-        self.failure.get().cloned()
+    pub(super) fn failure(&self) -> Option<&Reason> {
+        self.failure.get()
     }
 
     fn hang_up(&self) {
@@ -190,7 +190,7 @@ pub(super) enum Reason {
 }
 
 impl Reason {
-    fn error(&self, written: bool) -> CallError {
+    pub(super) fn error(&self, written: bool) -> CallError {
         match self {
             Self::Unreachable(cause) => CallError::Unreachable { cause: cause.clone() },
             Self::Lost(cause) | Self::Released(cause) => CallError::Lost { written, cause: cause.clone() },

@@ -265,7 +265,7 @@ impl Reactor {
                 Turn::Ended(end) => {
                     let conn = open.conn.clone();
                     // A write that failed knows more than a read that finds the socket shut down.
-                    let reason = conn.failure().map_or_else(|| end.reason(), Reason::Lost);
+                    let reason = conn.failure().cloned().unwrap_or_else(|| end.reason());
                     self.sockets.remove(&token);
                     self.end(&conn, &reason);
                 }

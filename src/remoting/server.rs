@@ -376,7 +376,7 @@ impl Link {
     fn read(&mut self, handler: &mut impl Handler) -> Turn {
         let peer = &self.peer;
         let (_, turn) = self.reader.turn(peer.stream(), |frame| {
-            if peer.is_to_be_closed() {
+            if peer.is_closing() {
                 return Ok(());
             }
             peer.note_encoding(frame.encoding());

@@ -115,7 +115,7 @@ impl Peer {
         self.touch();
     }
 
-    /// Closes the connection when everything is written.
+    /// Closes the connection when everything that has been sent so far is written.
     pub(crate) fn close_after_flush(&self) {
         self.raise(CLOSE_AFTER_FLUSH);
         self.touch();
@@ -154,6 +154,11 @@ impl Peer {
         self.has(CLOSE) || (self.has(CLOSE_AFTER_FLUSH) && self.waiting() == 0)
     }
 
+    /// Nothing is read, and nothing more is sent.
+    pub(super) fn is_closing(&self) -> bool {
+        self.has(CLOSE | CLOSE_AFTER_FLUSH)
+    }
+
     pub(super) fn leave_unread(&self) {
         self.raise(UNREAD);
     }
@@ -183,6 +188,9 @@ impl Peer {
     }
 
     fn append(&self, encode: impl FnOnce(&mut Vec<u8>) -> Result<(), EncodeError>) {
+        if self.is_closing() {
+            return;
+        }
         match self.0.outbox.append(None, encode) {
             Ok(Ok(first)) => self.appended(first),
             Ok(Err(e)) => log::error!("an answer to {} cannot be encoded: {e}", self.0.remote),

@@ -1,8 +1,16 @@
 //! Both sides against each other, and the client side against servers that misbehave, over loopback sockets.
 
+mod addresses;
+mod chaos;
+mod deadlines;
+mod faults;
+mod full;
+mod life;
+mod listening;
 mod pair;
 
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +19,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use super::server::{Handler, Peer, Server, ServerConfig};
 use super::*;
-use crate::protocol::{Encoding, Frame, RemotingCommand, RequestCode, ResponseCode};
+use crate::protocol::{Encoding, Frame, RemotingCommand, RequestCode, ResponseCode, encode};
 
 /// Long enough for a machine that is busy with something else; nothing waits for it when all is well.
 const SOON: Duration = Duration::from_secs(20);
@@ -111,4 +119,44 @@ fn echo() -> Served {
             peer.send(&answer_to(&command));
         }
     })
+}
+
+/// A server of plain sockets, which can do what a decent one does not: each connection gets a thread with `serve`.
+fn rough(serve: impl Fn(TcpStream) + Clone + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (stream, serve) = (stream.unwrap(), serve.clone());
+            stream.set_nodelay(true).unwrap();
+            thread::spawn(move || serve(stream));
+        }
+    });
+    address
+}
+
+/// The next command of a peer; none when it has hung up.
+fn read_command(mut stream: &TcpStream) -> Option<RemotingCommand> {
+    let mut bytes = vec![0; 4];
+    stream.read_exact(&mut bytes).ok()?;
+    let length = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    bytes.resize(4 + length as usize, 0);
+    stream.read_exact(&mut bytes[4..]).ok()?;
+    Some(Frame::parse(bytes).unwrap().command().unwrap())
+}
+
+fn bytes_of(command: &RemotingCommand) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode(command, Encoding::Json, &mut bytes).unwrap();
+    bytes
+}
+
+/// False when the peer has hung up.
+fn write_command(mut stream: &TcpStream, command: &RemotingCommand) -> bool {
+    stream.write_all(&bytes_of(command)).is_ok()
+}
+
+/// Blocks until the peer hangs up, answering nothing.
+fn swallow(stream: &TcpStream) {
+    while read_command(stream).is_some() {}
 }
