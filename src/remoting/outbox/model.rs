@@ -94,10 +94,10 @@ fn loom_two_senders_never_mix_their_frames() {
             loom::thread::spawn(move || drop(outbox.send(b"ab", None, &*pipe, None)))
         };
         // The second one appends and flushes, as the pull thread does.
-        drop(outbox.append(None, |bytes| {
+        _ = outbox.append(None, |bytes| {
             bytes.extend_from_slice(b"cd");
             Ok::<(), ()>(())
-        }));
+        });
         outbox.flush(&*pipe);
         if pipe.peer_reads() {
             on_edge(&outbox, &pipe);
