@@ -83,12 +83,12 @@ fn threads_that_wait_for_room_learn_of_the_end() {
     let client = small_client();
     let (sink, outcomes) = outcomes();
     fill(&client, &address, &sink, &outcomes);
+    let before = client.stats().pending;
     let waiting = thread::spawn({
         let (client, address) = (client.clone(), address.clone());
         move || client.call(&address, request("x"), soon())
     });
-    let before = client.stats().pending;
-    wait_for("it waits", || client.stats().pending > before || waiting.is_finished());
+    wait_for("it waits", || client.stats().pending > before);
     client.close(&address);
     let error = waiting.join().unwrap().unwrap_err();
     assert!(matches!(error, CallError::Lost { .. }), "{error:?}");
