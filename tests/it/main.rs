@@ -3,4 +3,5 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that unwraps has failed its test, and says where")]
 
+mod captures;
 mod rooms;

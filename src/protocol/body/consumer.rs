@@ -24,13 +24,10 @@ bodies! {
     ResetOffsetBody {
         offset_table: BTreeMap<MessageQueue, i64> = "offsetTable",
     }
-    /// Answer to 221: where one member is.
-    ConsumerStatusBody {
-        message_queue_table: BTreeMap<MessageQueue, i64> = "messageQueueTable",
-    }
-    /// Answer to 223: where all members are, by client id.
-    ConsumerStatusTable {
+    /// Answer to 221: where one member is. Answer to 223: where all members are, by client id.
+    GetConsumerStatusBody {
         consumer_table: BTreeMap<String, BTreeMap<MessageQueue, i64>> = "consumerTable",
+        message_queue_table: BTreeMap<MessageQueue, i64> = "messageQueueTable",
     }
     /// Answer to 307: what a consumer is doing.
     ConsumerRunningInfo {

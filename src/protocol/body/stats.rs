@@ -136,8 +136,28 @@ bodies! {
     }
     /// Answer to 907: how a master and its slaves are doing.
     BrokerHaStatus {
+        ha_client_runtime_info: Option<HaClientInfo> = "haClientRuntimeInfo",
+        ha_connection_info: Vec<HaConnectionInfo> = "haConnectionInfo",
         in_sync_slave_nums: i32 = "inSyncSlaveNums",
         master: bool = "master",
         master_commit_log_max_offset: i64 = "masterCommitLogMaxOffset",
+    }
+    /// What a slave says of its master.
+    HaClientInfo {
+        last_read_timestamp: i64 = "lastReadTimestamp",
+        last_write_timestamp: i64 = "lastWriteTimestamp",
+        master_addr: Option<String> = "masterAddr",
+        master_flush_offset: i64 = "masterFlushOffset",
+        max_offset: i64 = "maxOffset",
+        transferred_byte_in_second: i64 = "transferredByteInSecond",
+    }
+    /// What a master says of one slave.
+    HaConnectionInfo {
+        addr: Option<String> = "addr",
+        diff: i64 = "diff",
+        in_sync: bool = "inSync",
+        slave_ack_offset: i64 = "slaveAckOffset",
+        transfer_from_where: i64 = "transferFromWhere",
+        transferred_byte_in_second: i64 = "transferredByteInSecond",
     }
 }

@@ -56,8 +56,9 @@ pub(super) fn walk<'a>(
             b"version" => Part::Version(integer()?),
             b"language" => Part::Language(language(value)),
             b"remark" => match value.text() {
-                Some(text) => Part::Remark(text),
-                None => continue,
+                // The binary encoding cannot tell an empty remark from none, so neither do we.
+                Some(text) if !text.raw.is_empty() => Part::Remark(text),
+                _ => continue,
             },
             _ => continue,
         };
