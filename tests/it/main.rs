@@ -4,4 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "a helper that unwraps has failed its test, and says where")]
 
 mod captures;
+mod corpus;
 mod rooms;
+mod vectors;
