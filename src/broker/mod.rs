@@ -1,1 +1,53 @@
-//! (room)
+//! An embedded name server and broker: for tests, for development, and for a single machine.
+//!
+//! Whoever outgrows one machine points the same client at an Apache RocketMQ cluster and changes one address.
+//!
+//! ```text
+//! Broker, Cluster ──▶ Shared ── one lock ──▶ State ──▶ effects ──▶ peers
+//!  (any thread)         ▲                      │
+//! rmq-broker ───────────┘                      ├─ store     a log of records, an index for each queue
+//!  frames in, deadlines                        ├─ delays, holds, locks, offsets, members, faults
+//!                                              └─ handlers  what each request does
+//! ```
+//!
+//! [`State`](state::State) is plain data: requests and the time go in, what is to be done on connections comes out. It
+//! knows nothing of the client library: both meet on the wire, so that each tests the other.
+
+mod builder;
+mod by_hand;
+mod cluster;
+mod delay;
+mod faults;
+mod handle;
+mod handlers;
+mod hold;
+mod locks;
+mod look;
+mod members;
+mod names;
+mod offsets;
+mod pull_answer;
+mod pulse;
+mod put;
+mod record;
+mod relay;
+mod request;
+mod requests;
+mod runtime;
+mod settings;
+mod snapshot;
+mod state;
+mod store;
+mod topics;
+
+pub use crate::clock::Clock;
+pub use builder::BrokerBuilder;
+pub use cluster::{Cluster, ClusterBuilder};
+pub use faults::{Fault, FaultHandle, Reaction};
+pub use handle::{Broker, Lose};
+pub use requests::RequestRecord;
+pub use settings::Version;
+pub use snapshot::Snapshot;
+
+/// The number of a connection.
+type PeerId = u64;

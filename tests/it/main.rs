@@ -3,7 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that unwraps has failed its test, and says where")]
 
+mod broker;
 mod captures;
 mod corpus;
+mod faults;
 mod rooms;
 mod vectors;
+mod wire;

@@ -1,0 +1,145 @@
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::delay::standard_levels;
+use super::handle::Broker;
+use super::names::NameServer;
+use super::pulse::Pulse;
+use super::settings::{Settings, Version};
+use crate::Result;
+use crate::clock::Clock;
+use crate::error::{Error, Mistake};
+use crate::message::topic_problem;
+
+/// Settings of a [`Broker`], from [`Broker::builder`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct BrokerBuilder {
+    pub(super) settings: Settings,
+    pub(super) listen: String,
+    pub(super) advertise: Option<String>,
+}
+
+impl BrokerBuilder {
+    pub(super) fn new() -> Self {
+        let settings = Settings {
+            name: "broker-a".to_owned(),
+            topics: Vec::new(),
+            auto_create_topics: true,
+            auto_create_groups: true,
+            clock: Clock::system(),
+            version: Version::default(),
+            delay_levels: standard_levels(),
+        };
+        Self { settings, listen: "127.0.0.1:0".to_owned(), advertise: None }
+    }
+
+    /// A topic that is there from the start, with so many queues. May be called for several.
+    pub fn topic(mut self, name: impl Into<String>, queues: u32) -> Self {
+        self.settings.topics.push((name.into(), i32::try_from(queues).unwrap_or(i32::MAX)));
+        self
+    }
+
+    /// Whether sending to an unknown topic creates it. Default true.
+    pub fn auto_create_topics(mut self, on: bool) -> Self {
+        self.settings.auto_create_topics = on;
+        self
+    }
+
+    /// Whether an unknown consumer group is created when it shows up. Default true.
+    pub fn auto_create_groups(mut self, on: bool) -> Self {
+        self.settings.auto_create_groups = on;
+        self
+    }
+
+    /// The broker's name. Default `broker-a`.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.settings.name = name.into();
+        self
+    }
+
+    /// Where to listen, `host:port`; port 0 is a free one. Default `127.0.0.1:0`.
+    pub fn listen(mut self, address: impl Into<String>) -> Self {
+        self.listen = address.into();
+        self
+    }
+
+    /// The address that routes name, `host:port`, where clients reach the broker by another than it listens on; with
+    /// port 0 the port that is listened on. Default: what was bound.
+    pub fn advertise(mut self, address: impl Into<String>) -> Self {
+        self.advertise = Some(address.into());
+        self
+    }
+
+    /// The clock of delays, delivery times, locks, client expiry and store times. Default: the machine's.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.settings.clock = clock;
+        self
+    }
+
+    /// The version of RocketMQ whose answers are given where versions differ. Default [`Version::V5_3`].
+    pub fn version(mut self, version: Version) -> Self {
+        self.settings.version = version;
+        self
+    }
+
+    /// The delays of the levels, from level 1 on. Default: the standard 18, 1 s to 2 h.
+    pub fn delay_levels(mut self, table: impl IntoIterator<Item = Duration>) -> Self {
+        self.settings.delay_levels = table.into_iter().collect();
+        self
+    }
+
+    /// Starts the broker. A client can fetch routes when this returns.
+    ///
+    /// # Errors
+    /// `Config` with all mistakes in the settings; `Io` when the address cannot be listened on.
+    pub fn start(self) -> Result<Broker> {
+        self.start_with(Arc::default(), Arc::default())
+    }
+
+    /// Starts the broker beside others that share a name server and whoever waits for changes.
+    pub(super) fn start_with(self, names: Arc<NameServer>, pulse: Arc<Pulse>) -> Result<Broker> {
+        let mistakes = self.mistakes();
+        if !mistakes.is_empty() {
+            return Err(Error::config(mistakes));
+        }
+        Broker::start_first(self, names, pulse)
+    }
+
+    fn mistakes(&self) -> Vec<Mistake> {
+        let mut mistakes = Vec::new();
+        let topics = &self.settings.topics;
+        for (i, (name, queues)) in topics.iter().enumerate() {
+            mistakes.extend(topic_problem(name).map(|problem| Mistake::new("topic", problem)));
+            if *queues == 0 {
+                mistakes.push(Mistake::new("topic", format!("the topic `{name}` has no queue")));
+            }
+            if topics.iter().take(i).any(|(other, _)| other == name) {
+                mistakes.push(Mistake::new("topic", format!("the topic `{name}` is named twice")));
+            }
+        }
+        if let Some(problem) = topic_problem(&self.settings.name) {
+            mistakes.push(Mistake::new("name", problem.replacen("topic", "broker", 1)));
+        }
+        if self.settings.delay_levels.is_empty() {
+            mistakes.push(Mistake::new("delay_levels", "retries need at least one level"));
+        }
+        mistakes
+    }
+}
+
+pub(super) fn bind(address: &str) -> Result<(TcpListener, SocketAddr)> {
+    let bound =
+        TcpListener::bind(address).and_then(|listener| listener.local_addr().map(|local| (listener, local)));
+    bound.map_err(|error| Error::io(format_args!("listening on {address}"), error))
+}
+
+/// The address to reach a listener at from this machine.
+pub(super) fn reachable(local: SocketAddr) -> SocketAddr {
+    match local.ip() {
+        ip if !ip.is_unspecified() => local,
+        // "Everywhere" in IPv6 takes IPv4 as well on nearly every machine, and IPv4 is what older clients can dial.
+        _ => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), local.port()),
+    }
+}
