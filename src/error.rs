@@ -185,9 +185,11 @@ impl Error {
         error
     }
 
-    /// `operation` was tried at these servers, and none of them did it: the kind and code of the last attempt.
+    /// `operation` was tried at these servers, and none of them did it. What a connected server did says more than
+    /// that another one could not be reached; else the last attempt counts.
     pub(crate) fn failed(operation: impl fmt::Display, attempts: Vec<Attempt>) -> Self {
-        let kind = attempts.last().map_or(ErrorKind::Unreachable, |last| last.kind);
+        let telling = attempts.iter().rev().find(|attempt| attempt.kind != ErrorKind::Unreachable);
+        let kind = telling.map_or(ErrorKind::Unreachable, |attempt| attempt.kind);
         Error::new(kind, format!("{operation} failed")).with_attempts(attempts)
     }
 

@@ -14,12 +14,15 @@ mod protocol;
 mod remoting;
 mod sync;
 
-pub use client::{ConsumeStatus, ShutdownReport, TimeStats, TransactionStatus, Verdict};
+pub use client::{
+    Client, ClientBuilder, ClientStats, ConsumeStatus, ShutdownReport, TimeStats, TransactionStatus, Verdict,
+};
 pub use error::{Attempt, Error, ErrorKind, Mistake, Result};
 pub use message::{
     ConsumeFrom, Filter, Message, MessageQueue, MessageView, TOOLS_GROUP, dead_letter_topic, retry_topic,
 };
 pub use protocol::{RequestCode, ResponseCode};
+pub use remoting::Credentials;
 
 /// What `tests/`, `benches/` and `fuzz/` need of the private rooms. No promise of any kind is made about it.
 #[cfg(feature = "testing")]

@@ -82,7 +82,9 @@ impl fmt::Debug for NameServers {
 /// One line for each item that cannot be read.
 pub(crate) fn parse_list(list: &str) -> Result<Vec<Arc<str>>, Vec<String>> {
     let (mut servers, mut problems) = (Vec::<Arc<str>>::new(), Vec::new());
-    for item in list.split(|c: char| c == ';' || c == ',' || c.is_whitespace()).filter(|item| !item.is_empty()) {
+    for item in
+        list.split(|c: char| c == ';' || c == ',' || c.is_whitespace()).filter(|item| !item.is_empty())
+    {
         match parse_address(item) {
             Ok(server) if servers.iter().any(|known| **known == *server) => {}
             Ok(server) => servers.push(server.into()),
@@ -168,9 +170,19 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_named() {
-        for bad in
-            ["localhost", "a:", "a:0", "a:99999", "a:b", ":9876", "fd00::2", "[::1]", "ftp://a:1", "a b/c:1", "täg:1"]
-        {
+        for bad in [
+            "localhost",
+            "a:",
+            "a:0",
+            "a:99999",
+            "a:b",
+            ":9876",
+            "fd00::2",
+            "[::1]",
+            "ftp://a:1",
+            "a b/c:1",
+            "täg:1",
+        ] {
             let problems = parse_list(bad).unwrap_err();
             assert!(!problems.is_empty(), "{bad}");
         }

@@ -1,0 +1,466 @@
+//! The settings of a client: how they are given, checked, and completed from the environment.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::error::Mistake;
+use crate::remoting::Credentials;
+
+use super::name_server;
+
+/// The settings of a [`Client`](super::Client), plain data until [`start`](ClientBuilder::start).
+#[derive(Clone)]
+#[must_use = "a client exists when start() has returned"]
+pub struct ClientBuilder {
+    pub(super) name_servers: Option<String>,
+    pub(super) look_up: Option<LookUp>,
+    pub(super) prefix: Option<String>,
+    pub(super) credentials: Option<Credentials>,
+    pub(super) namespace: Option<String>,
+    pub(super) namespace_v2: Option<String>,
+    pub(super) client_ip: Option<IpAddr>,
+    pub(super) instance_name: Option<String>,
+    pub(super) address_map: Option<AddressMap>,
+    pub(super) connect_timeout: Duration,
+    pub(super) request_timeout: Duration,
+    pub(super) start_timeout: Duration,
+    pub(super) in_background: bool,
+    pub(super) route_interval: Duration,
+    pub(super) heartbeat_interval: Duration,
+    pub(super) cache_limit: usize,
+    pub(super) max_frame_size: usize,
+    pub(super) clock: Clock,
+}
+
+/// Advertised address → address to dial.
+pub(super) type AddressMap = Arc<dyn Fn(&str) -> String + Send + Sync>;
+
+/// Finds the name servers; the error is a text already.
+pub(super) type LookUp = Arc<dyn Fn() -> Result<String, String> + Send + Sync>;
+
+impl ClientBuilder {
+    pub(super) fn new() -> Self {
+        ClientBuilder {
+            name_servers: None,
+            look_up: None,
+            prefix: None,
+            credentials: None,
+            namespace: None,
+            namespace_v2: None,
+            client_ip: None,
+            instance_name: None,
+            address_map: None,
+            connect_timeout: Duration::from_secs(3),
+            request_timeout: Duration::from_secs(3),
+            start_timeout: Duration::from_secs(10),
+            in_background: false,
+            route_interval: Duration::from_secs(30),
+            heartbeat_interval: Duration::from_secs(30),
+            cache_limit: 256 << 20,
+            max_frame_size: 16 << 20,
+            clock: Clock::system(),
+        }
+    }
+
+    /// The addresses of the name servers: `host:port`, separated by `;`, `,` or spaces. Hosts may be DNS names, IPv4
+    /// or IPv6 addresses (`[::1]:9876`). Default: the environment variable `NAMESRV_ADDR`. Java: `namesrvAddr`.
+    pub fn name_servers(mut self, list: impl Into<String>) -> Self {
+        self.name_servers = Some(list.into());
+        self
+    }
+
+    /// A look-up of the name servers, in the form of [`name_servers`](Self::name_servers): asked at start, then
+    /// every two minutes, on a thread that may block. When it fails or panics, the old addresses stay.
+    pub fn name_servers_from<E: fmt::Display>(
+        mut self,
+        look_up: impl Fn() -> Result<String, E> + Send + Sync + 'static,
+    ) -> Self {
+        self.look_up = Some(Arc::new(move || look_up().map_err(|error| format!("{error:#}"))));
+        self
+    }
+
+    /// Completes the settings from environment variables: with the prefix `SHOP_RMQ`, from `SHOP_RMQ_NAMESRV`,
+    /// `SHOP_RMQ_ACCESS_KEY`, `SHOP_RMQ_SECRET_KEY`, `SHOP_RMQ_SECURITY_TOKEN` and `SHOP_RMQ_NAMESPACE`.
+    /// What is set by a method of this builder wins.
+    pub fn environment(mut self, prefix: &str) -> Self {
+        self.prefix = Some(prefix.to_owned());
+        self
+    }
+
+    /// Signs every request. Default: none. [`start`](Self::start) then makes one signed call.
+    pub fn credentials(mut self, credentials: Credentials) -> Self {
+        self.credentials = Some(credentials);
+        self
+    }
+
+    /// A namespace that prefixes the names of topics and groups on the servers; the program does not see it.
+    /// Default: none. At most one of this and [`namespace_v2`](Self::namespace_v2).
+    pub fn namespace(mut self, name: impl Into<String>) -> Self {
+        self.namespace = Some(name.into());
+        self
+    }
+
+    /// A namespace that goes with every request as a header (brokers 5.x). Default: none.
+    pub fn namespace_v2(mut self, name: impl Into<String>) -> Self {
+        self.namespace_v2 = Some(name.into());
+        self
+    }
+
+    /// The address in the client id. Default: the address of this machine towards the name server.
+    pub fn client_ip(mut self, ip: IpAddr) -> Self {
+        self.client_ip = Some(ip);
+        self
+    }
+
+    /// The second half of the client id. Default: unique (process id and a random number), so that two clients
+    /// never have the same id, in containers neither.
+    pub fn instance_name(mut self, name: impl Into<String>) -> Self {
+        self.instance_name = Some(name.into());
+        self
+    }
+
+    /// Translates the address that a server advertises into the one to dial. Default: as advertised. Runs on a
+    /// thread of the library and must not wait for this client.
+    pub fn address_map(mut self, map: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+        self.address_map = Some(Arc::new(map));
+        self
+    }
+
+    /// How long a connection may take to open. Default: 3 s.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// How long a server may take to answer a request that has no timeout of its own. Default: 3 s. Java:
+    /// `mqClientApiTimeout`.
+    pub fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.request_timeout = timeout;
+        self
+    }
+
+    /// How long `start()` of this client, and of the producers and consumers on it, may take. Default: 10 s.
+    pub fn start_timeout(mut self, timeout: Duration) -> Self {
+        self.start_timeout = timeout;
+        self
+    }
+
+    /// Lets `start()` succeed without any server: the client, and the producers and consumers on it, connect when
+    /// the servers, topics and groups are there. Default: off.
+    pub fn connect_in_background(mut self) -> Self {
+        self.in_background = true;
+        self
+    }
+
+    /// How often the routes of topics are asked for; trouble makes it sooner. Default: 30 s. Java:
+    /// `pollNameServerInterval`.
+    pub fn route_interval(mut self, interval: Duration) -> Self {
+        self.route_interval = interval;
+        self
+    }
+
+    /// How often every broker gets a heartbeat; a new or returned one gets it at once. Default: 30 s, at most 100 s
+    /// (brokers forget a client after 120 s). Java: `heartbeatBrokerInterval`.
+    pub fn heartbeat_interval(mut self, interval: Duration) -> Self {
+        self.heartbeat_interval = interval;
+        self
+    }
+
+    /// How many bytes of fetched messages are held, for all queues of all consumers together. Default: 256 MiB.
+    /// Whatever it says, each queue may hold one answer of a broker.
+    pub fn cache_limit(mut self, bytes: usize) -> Self {
+        self.cache_limit = bytes;
+        self
+    }
+
+    /// The longest frame that is accepted from a server. Default: 16 MiB.
+    pub fn max_frame_size(mut self, bytes: usize) -> Self {
+        self.max_frame_size = bytes;
+        self
+    }
+
+    /// The clock of heartbeats, routes, commits and retries. Default: the machine's.
+    #[cfg(feature = "testing")]
+    #[doc(hidden)]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Checks the settings and completes them from the environment: all mistakes at once.
+    pub(crate) fn check(
+        &self,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<ClientConfig, Vec<Mistake>> {
+        let mut check =
+            Check { mistakes: Vec::new(), environment: Environment::new(self.prefix.as_deref(), &variable) };
+        let name_servers = check.name_servers(self);
+        let credentials = check.credentials(self.credentials.as_ref());
+        let (namespace, namespace_v2) = check.namespaces(self);
+        check.numbers(self);
+        if check.mistakes.is_empty() {
+            Ok(ClientConfig {
+                name_servers,
+                look_up: self.look_up.clone(),
+                credentials,
+                namespace,
+                namespace_v2,
+                client_ip: self.client_ip,
+                instance_name: self.instance_name.clone(),
+                address_map: self.address_map.clone(),
+                connect_timeout: self.connect_timeout,
+                request_timeout: self.request_timeout,
+                start_timeout: self.start_timeout,
+                in_background: self.in_background,
+                route_interval: self.route_interval,
+                heartbeat_interval: self.heartbeat_interval,
+                cache_limit: self.cache_limit,
+                max_frame_size: self.max_frame_size,
+                clock: self.clock.clone(),
+            })
+        } else {
+            Err(check.mistakes)
+        }
+    }
+
+    /// As `check`, for builders that have mistakes of their own to add.
+    pub(crate) fn mistakes(&self) -> Vec<Mistake> {
+        self.check(process_environment).err().unwrap_or_default()
+    }
+}
+
+/// Settings that have been checked.
+#[derive(Clone)]
+pub(crate) struct ClientConfig {
+    pub(crate) name_servers: Vec<Arc<str>>,
+    pub(super) look_up: Option<LookUp>,
+    pub(crate) credentials: Option<Credentials>,
+    pub(crate) namespace: Option<String>,
+    pub(crate) namespace_v2: Option<String>,
+    pub(crate) client_ip: Option<IpAddr>,
+    pub(crate) instance_name: Option<String>,
+    pub(super) address_map: Option<AddressMap>,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) request_timeout: Duration,
+    pub(crate) start_timeout: Duration,
+    pub(crate) in_background: bool,
+    pub(crate) route_interval: Duration,
+    pub(crate) heartbeat_interval: Duration,
+    pub(crate) cache_limit: usize,
+    pub(crate) max_frame_size: usize,
+    pub(crate) clock: Clock,
+}
+
+pub(crate) fn process_environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+struct Check<'a> {
+    mistakes: Vec<Mistake>,
+    environment: Environment<'a>,
+}
+
+impl Check<'_> {
+    fn mistake(&mut self, setting: &'static str, problem: impl Into<String>) {
+        self.mistakes.push(Mistake::new(setting, problem));
+    }
+
+    fn name_servers(&mut self, builder: &ClientBuilder) -> Vec<Arc<str>> {
+        if builder.look_up.is_some() {
+            if builder.name_servers.is_some() {
+                self.mistake("name_servers_from", "name_servers is set as well: set one of them");
+            }
+            return Vec::new();
+        }
+        let (list, origin) = match &builder.name_servers {
+            Some(list) => (Some(list.clone()), "name_servers".to_owned()),
+            None => self.environment.name_servers(),
+        };
+        let Some(list) = list else {
+            self.mistake("name_servers", format!("none given, and {origin} set in the environment"));
+            return Vec::new();
+        };
+        match name_server::parse_list(&list) {
+            Ok(servers) if servers.is_empty() => {
+                self.mistake("name_servers", format!("{origin} names no server"));
+                servers
+            }
+            Ok(servers) => servers,
+            Err(problems) => {
+                problems.into_iter().for_each(|problem| self.mistake("name_servers", problem));
+                Vec::new()
+            }
+        }
+    }
+
+    fn credentials(&mut self, set: Option<&Credentials>) -> Option<Credentials> {
+        let credentials = match set {
+            Some(credentials) => Some(credentials.clone()),
+            None => self.credentials_from_environment(),
+        }?;
+        if credentials.access_key.is_empty() {
+            self.mistake("credentials", "the access key is empty");
+        }
+        if credentials.secret_key.is_empty() {
+            self.mistake("credentials", "the secret key is empty");
+        }
+        if !cfg!(feature = "acl") {
+            self.mistake("credentials", "requests cannot be signed: this build is without the feature `acl`");
+        }
+        Some(credentials)
+    }
+
+    fn credentials_from_environment(&mut self) -> Option<Credentials> {
+        let (access, secret) = (self.environment.get("ACCESS_KEY"), self.environment.get("SECRET_KEY"));
+        match (access, secret) {
+            (Some(access), Some(secret)) => {
+                let credentials = Credentials::new(access, secret);
+                Some(match self.environment.get("SECURITY_TOKEN") {
+                    Some(token) => credentials.security_token(token),
+                    None => credentials,
+                })
+            }
+            (None, None) => None,
+            (Some(_), None) => {
+                self.mistake("environment", "there is an access key, but no secret key");
+                None
+            }
+            (None, Some(_)) => {
+                self.mistake("environment", "there is a secret key, but no access key");
+                None
+            }
+        }
+    }
+
+    fn namespaces(&mut self, builder: &ClientBuilder) -> (Option<String>, Option<String>) {
+        let v2 = builder.namespace_v2.clone();
+        let v1 = match &builder.namespace {
+            None if v2.is_none() => self.environment.get("NAMESPACE"),
+            set => set.clone(),
+        };
+        if v1.is_some() && v2.is_some() {
+            self.mistake("namespace", "namespace_v2 is set as well: at most one of them");
+        }
+        for (setting, name) in [("namespace", &v1), ("namespace_v2", &v2)] {
+            if let Some(problem) = name.as_deref().and_then(namespace_problem) {
+                self.mistake(setting, problem);
+            }
+        }
+        (v1, v2)
+    }
+
+    fn numbers(&mut self, builder: &ClientBuilder) {
+        if self.environment.get("TLS_CA").is_some() {
+            self.mistake(
+                "environment",
+                "a TLS certificate authority is given, but this version has no TLS yet",
+            );
+        }
+        if builder.instance_name.as_deref().is_some_and(|name| name.trim().is_empty()) {
+            self.mistake("instance_name", "is empty");
+        }
+        for (setting, timeout) in [
+            ("connect_timeout", builder.connect_timeout),
+            ("request_timeout", builder.request_timeout),
+            ("start_timeout", builder.start_timeout),
+        ] {
+            self.between(setting, timeout, Duration::from_millis(1), Duration::from_secs(3600));
+        }
+        self.between("route_interval", builder.route_interval, SHORTEST_INTERVAL, Duration::from_secs(3600));
+        self.between("heartbeat_interval", builder.heartbeat_interval, SHORTEST_INTERVAL, LONGEST_HEARTBEAT);
+        if builder.cache_limit == 0 {
+            self.mistake("cache_limit", "0 bytes hold no message");
+        }
+        if !(SMALLEST_FRAME..=LARGEST_FRAME).contains(&builder.max_frame_size) {
+            let size = builder.max_frame_size;
+            self.mistake("max_frame_size", format!("{size} bytes: between 64 KiB and 1 GiB are possible"));
+        }
+    }
+
+    fn between(&mut self, setting: &'static str, value: Duration, least: Duration, most: Duration) {
+        if !(least..=most).contains(&value) {
+            self.mistake(setting, format!("{value:?}: between {least:?} and {most:?} are possible"));
+        }
+    }
+}
+
+/// The variables `PREFIX_NAME`; empty ones do not count.
+struct Environment<'a> {
+    prefix: Option<&'a str>,
+    variable: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl<'a> Environment<'a> {
+    fn new(prefix: Option<&'a str>, variable: &'a dyn Fn(&str) -> Option<String>) -> Self {
+        Environment { prefix, variable }
+    }
+
+    fn get(&self, name: &str) -> Option<String> {
+        self.read(&format!("{}_{name}", self.prefix?))
+    }
+
+    /// `PREFIX_NAMESRV`, else `NAMESRV_ADDR`; and where one would have to look.
+    fn name_servers(&self) -> (Option<String>, String) {
+        let own = self.prefix.map(|prefix| format!("{prefix}_NAMESRV"));
+        for name in own.iter().map(String::as_str).chain([NAMESRV_ADDR]) {
+            if let Some(list) = self.read(name) {
+                return (Some(list), name.to_owned());
+            }
+        }
+        let wanted = own
+            .map_or(format!("{NAMESRV_ADDR} is not"), |own| format!("neither {own} nor {NAMESRV_ADDR} is"));
+        (None, wanted)
+    }
+
+    fn read(&self, name: &str) -> Option<String> {
+        (self.variable)(name).filter(|value| !value.trim().is_empty())
+    }
+}
+
+fn namespace_problem(name: &str) -> Option<String> {
+    let wrong = name.chars().find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-'));
+    match wrong {
+        Some(wrong) => {
+            Some(format!("`{name}` contains {wrong:?}: letters, digits, `_` and `-` are possible"))
+        }
+        None if name.is_empty() => Some("is empty".into()),
+        None => None,
+    }
+}
+
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientBuilder")
+            .field("name_servers", &self.name_servers)
+            .field("name_servers_from", &self.look_up.is_some())
+            .field("environment", &self.prefix)
+            .field("credentials", &self.credentials)
+            .field("namespace", &self.namespace)
+            .field("namespace_v2", &self.namespace_v2)
+            .field("client_ip", &self.client_ip)
+            .field("instance_name", &self.instance_name)
+            .field("address_map", &self.address_map.is_some())
+            .field("connect_timeout", &self.connect_timeout)
+            .field("request_timeout", &self.request_timeout)
+            .field("start_timeout", &self.start_timeout)
+            .field("connect_in_background", &self.in_background)
+            .field("route_interval", &self.route_interval)
+            .field("heartbeat_interval", &self.heartbeat_interval)
+            .field("cache_limit", &self.cache_limit)
+            .field("max_frame_size", &self.max_frame_size)
+            .finish()
+    }
+}
+
+const NAMESRV_ADDR: &str = "NAMESRV_ADDR";
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+/// Brokers forget a client that has been silent for 120 s.
+const LONGEST_HEARTBEAT: Duration = Duration::from_secs(100);
+const SMALLEST_FRAME: usize = 64 << 10;
+const LARGEST_FRAME: usize = 1 << 30;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+//! Asking name servers, and what follows from their answers.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::protocol::body::TopicRouteData;
+use crate::protocol::headers::GetRoute;
+use crate::protocol::{Frame, RemotingCommand, RequestCode, ResponseCode};
+use crate::remoting::CallError;
+
+use super::super::member::Notice;
+use super::super::name_server;
+use super::super::routes::{Asked, Change};
+use super::super::threads::panic_text;
+use super::{Control, Input, Question};
+
+/// How often the name servers themselves are looked up.
+pub(super) const LOOK_UP_INTERVAL: Duration = Duration::from_secs(120);
+
+/// The request for the route of a topic.
+pub(crate) fn route_request(topic: &str) -> RemotingCommand {
+    let header = GetRoute { topic: topic.to_owned(), ..GetRoute::default() };
+    RemotingCommand::with_header(RequestCode::GET_ROUTEINFO_BY_TOPIC, &header)
+}
+
+/// What a name server said about a topic.
+pub(crate) enum RouteAnswer {
+    Found(TopicRouteData),
+    Missing,
+    /// Not an answer to the question: another server may do better.
+    Useless(String),
+}
+
+pub(crate) fn route_answer(frame: &Frame) -> RouteAnswer {
+    let command = match frame.command_without_body() {
+        Ok(command) => command,
+        Err(error) => return RouteAnswer::Useless(format!("an answer that cannot be decoded: {error}")),
+    };
+    match command.response_code() {
+        ResponseCode::SUCCESS => match TopicRouteData::read(frame.body()) {
+            Ok(data) => RouteAnswer::Found(data),
+            Err(error) => RouteAnswer::Useless(format!("a route that cannot be decoded: {error}")),
+        },
+        ResponseCode::TOPIC_NOT_EXIST => RouteAnswer::Missing,
+        code => RouteAnswer::Useless(format!("{code}: {}", command.remark.unwrap_or_default())),
+    }
+}
+
+impl Control {
+    pub(super) fn ask_for_due_routes(&mut self, now: Instant) {
+        for topic in self.watch.take_due(now) {
+            if self.is_still_needed(&topic) {
+                self.ask_next_server(topic, Vec::new(), now);
+            } else {
+                log::debug!("topic {topic} is no longer used; its route is forgotten");
+                self.watch.answered(&topic, Asked::Failed, now);
+                self.watch.retain(|watched| *watched != topic);
+                self.instance.routes.lock().forget(&topic);
+                self.choose_brokers_to_tell(now);
+            }
+        }
+    }
+
+    pub(super) fn route_answered(
+        &mut self,
+        topic: Arc<str>,
+        server: Arc<str>,
+        mut failed: Vec<Arc<str>>,
+        outcome: Result<Frame, CallError>,
+        now: Instant,
+    ) {
+        let useless = match outcome.as_ref().map(route_answer) {
+            Ok(RouteAnswer::Found(data)) => {
+                self.instance.name_servers.worked(&server);
+                let change = self.instance.routes.lock().apply(&topic, data);
+                self.watch.answered(&topic, Asked::Found { lost_broker: change.lost_broker }, now);
+                self.route_changed(change);
+                return self.choose_brokers_to_tell(now);
+            }
+            Ok(RouteAnswer::Missing) => {
+                self.instance.name_servers.worked(&server);
+                log::debug!("name server {server} knows no topic {topic}");
+                self.watch.answered(&topic, Asked::Missing, now);
+                return self.tell_all(&Notice::RouteMissing(topic));
+            }
+            Ok(RouteAnswer::Useless(text)) => text,
+            Err(error) => error.to_string(),
+        };
+        log::debug!("name server {server} does not tell the route of {topic}: {useless}");
+        self.instance.name_servers.failed(&server);
+        failed.push(server);
+        self.ask_next_server(topic, failed, now);
+    }
+
+    fn ask_next_server(&mut self, topic: Arc<str>, failed: Vec<Arc<str>>, now: Instant) {
+        let servers = self.instance.name_servers.in_order();
+        let Some(server) = servers.into_iter().find(|server| !failed.contains(server)) else {
+            log::warn!("no name server tells the route of topic {topic}; asked: {failed:?}");
+            self.watch.answered(&topic, Asked::Failed, now);
+            return self.tell_all(&Notice::RouteFailed(topic));
+        };
+        let timeout = self.instance.config.request_timeout;
+        let command = route_request(&topic);
+        let question = Question::Route { topic, server: server.clone(), failed };
+        self.ask(&server, command, timeout, question);
+    }
+
+    pub(super) fn route_changed(&mut self, change: Change) {
+        if change.changed {
+            log::debug!("the route of topic {} changed", change.topic);
+            self.tell_all(&Notice::RouteChanged(change.topic));
+        }
+    }
+
+    pub(super) fn watch_topics_of_members(&mut self, now: Instant) {
+        for topic in self.topics_of_members() {
+            if !self.watch.is_watched(&topic) {
+                self.watch.want(&topic.into(), now);
+            }
+        }
+    }
+
+    /// Wanted by a member, or looked at since it was last asked for.
+    fn is_still_needed(&self, topic: &str) -> bool {
+        let route = self.instance.routes.lock().route(topic).cloned();
+        // Of a topic that nothing is known of, whoever asked is waiting for the first answer.
+        let looked_at = route.map_or_else(|| !self.watch.is_missing(topic), |route| route.take_used());
+        looked_at || self.topics_of_members().contains(topic)
+    }
+
+    fn topics_of_members(&self) -> HashSet<String> {
+        self.instance.members().iter().flat_map(|member| member.topics()).collect()
+    }
+
+    /// Looks the name servers up on a thread that may hang.
+    pub(super) fn look_up_name_servers(&mut self, now: Instant) {
+        self.look_up_at = None;
+        let Some(look_up) = self.instance.config.look_up.clone() else { return };
+        self.look_up_at = Some(now + LOOK_UP_INTERVAL);
+        let inbox = self.instance.inbox.clone();
+        self.instance.remoting.aux().run(move || {
+            let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| look_up()));
+            let found = found.unwrap_or_else(|panic| Err(format!("it panicked: {}", panic_text(&*panic))));
+            drop(inbox.send(Input::NameServers(found)));
+        });
+    }
+
+    pub(super) fn found_name_servers(&mut self, found: Result<String, String>, now: Instant) {
+        let servers =
+            found.and_then(|list| name_server::parse_list(&list).map_err(|problems| problems.join("; ")));
+        let servers = match servers {
+            Ok(servers) if servers.is_empty() => {
+                return log::warn!("the look-up of the name servers found none; the old addresses stay");
+            }
+            Ok(servers) => servers,
+            Err(problem) => {
+                return log::warn!(
+                    "the look-up of the name servers failed, the old addresses stay: {problem}"
+                );
+            }
+        };
+        let first = self.instance.name_servers.in_order().is_empty();
+        for server in self.instance.name_servers.replace(servers) {
+            log::info!("name server {server} is no longer one");
+            self.instance.remoting.close(&server);
+        }
+        if first {
+            // Nothing could be asked so far.
+            let topics: Vec<Arc<str>> = self.topics_of_members().into_iter().map(Arc::from).collect();
+            topics.iter().for_each(|topic| self.watch.want(topic, now));
+        }
+    }
+}

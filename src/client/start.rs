@@ -1,0 +1,273 @@
+//! From settings to a running client.
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+
+use crate::error::{Attempt, Error, ErrorKind, Result};
+use crate::protocol::body::{ClusterInfo, HeartbeatData};
+use crate::protocol::{Frame, RemotingCommand, RequestCode, ResponseCode};
+use crate::remoting::{CallError, Incoming, LinkEvent, Remoting, RemotingConfig};
+
+use super::call::failed_attempt;
+use super::control::{Control, Input, PROBE_TOPIC, route_request};
+use super::fetch::ask_in_turn;
+use super::heartbeat::Told;
+use super::instance::{Instance, Parts};
+use super::name_server::{self, NameServers};
+use super::wakes::Wakes;
+use super::{ClientConfig, random};
+
+/// Starts a client: its threads, and unless it connects in the background, the first answer of a name server.
+pub(super) fn start(config: ClientConfig) -> Result<Arc<Instance>> {
+    let deadline = Instant::now() + config.start_timeout;
+    let (inbox, outbox) = unbounded();
+    let told = Arc::new(Told::default());
+    let wakes = Arc::new(Wakes::new(inbox.clone()));
+    let queued_requests = Arc::new(AtomicUsize::new(0));
+    let remoting = start_remoting(&config, &inbox, &told, &wakes, &queued_requests)?;
+    let starting = Starting { config: &config, remoting: &remoting, deadline };
+    let name_servers = starting.name_servers(&inbox)?;
+    let local = if config.in_background { None } else { Some(starting.connect(&name_servers)?) };
+    if config.credentials.is_some() && !config.in_background {
+        starting.try_credentials(&name_servers)?;
+    }
+    let id = client_id(&config, local, &name_servers);
+    let parts = Parts { id, config, remoting, name_servers, told, wakes, inbox };
+    let instance = Arc::new(Instance::new(parts));
+    run_control(&instance, outbox, queued_requests)?;
+    log::info!("client {} started, name servers {:?}", instance.id, instance.name_servers);
+    Ok(instance)
+}
+
+fn run_control(
+    instance: &Arc<Instance>,
+    outbox: Receiver<Input>,
+    queued_requests: Arc<AtomicUsize>,
+) -> Result<()> {
+    let control = Control::new(instance.clone(), outbox, queued_requests);
+    let thread = instance.spawn("rmq-control", move || control.run());
+    let thread = thread.map_err(|error| Error::io("cannot start thread rmq-control", error))?;
+    *instance.control.lock() = Some(thread);
+    Ok(())
+}
+
+fn start_remoting(
+    config: &ClientConfig,
+    inbox: &Sender<Input>,
+    told: &Arc<Told>,
+    wakes: &Arc<Wakes>,
+    queued_requests: &Arc<AtomicUsize>,
+) -> Result<Remoting> {
+    let (links, told) = (inbox.clone(), told.clone());
+    let on_link = move |event: LinkEvent| {
+        // At once, and not when the control loop comes to it: nobody may take the broker for told meanwhile.
+        if let LinkEvent::Down { address, .. } = &event {
+            told.connection_ended(address);
+        }
+        drop(links.send(Input::Link(event)));
+    };
+    let (requests, wakes, queued) = (inbox.clone(), wakes.clone(), queued_requests.clone());
+    let on_request = move |incoming: Incoming| match incoming.code() {
+        RequestCode::NOTIFY_CONSUMER_IDS_CHANGED => wakes.add(|pending| pending.ids_changed = true),
+        _ if queued.fetch_add(1, Ordering::Relaxed) >= MOST_REQUESTS => {
+            queued.fetch_sub(1, Ordering::Relaxed);
+            let answer = RemotingCommand::response(ResponseCode::SYSTEM_BUSY, 0);
+            incoming.respond(answer.remark("too many requests wait in this client"));
+        }
+        _ => drop(requests.send(Input::Request(incoming))),
+    };
+    let remoting = RemotingConfig {
+        connect_timeout: config.connect_timeout,
+        max_frame: config.max_frame_size,
+        address_map: config.address_map.clone(),
+        credentials: config.credentials.clone(),
+        namespace_v2: config.namespace_v2.clone(),
+        on_link: Arc::new(on_link),
+        on_request: Arc::new(on_request),
+        ..RemotingConfig::default()
+    };
+    Remoting::start(remoting).map_err(|error| Error::io("cannot start thread rmq-io", error))
+}
+
+struct Starting<'a> {
+    config: &'a ClientConfig,
+    remoting: &'a Remoting,
+    deadline: Instant,
+}
+
+impl Starting<'_> {
+    fn name_servers(&self, inbox: &Sender<Input>) -> Result<NameServers> {
+        let Some(look_up) = self.config.look_up.clone() else {
+            return Ok(NameServers::new(self.config.name_servers.clone()));
+        };
+        if self.config.in_background {
+            let inbox = inbox.clone();
+            self.remoting.aux().run(move || drop(inbox.send(Input::NameServers(look_up()))));
+            return Ok(NameServers::new(Vec::new()));
+        }
+        let (tell, found) = bounded(1);
+        self.remoting.aux().run(move || drop(tell.send(look_up())));
+        let list = match found.recv_deadline(self.deadline) {
+            Ok(Ok(list)) => list,
+            Ok(Err(problem)) => {
+                let text = format!("looking up the name servers: {problem}");
+                return Err(Error::new(ErrorKind::Unreachable, text));
+            }
+            Err(error) if error.is_disconnected() => {
+                return Err(Error::new(ErrorKind::Unreachable, "the look-up of the name servers panicked"));
+            }
+            Err(_) => return Err(Error::timeout("the look-up of the name servers took too long")),
+        };
+        match name_server::parse_list(&list) {
+            Ok(servers) if !servers.is_empty() => Ok(NameServers::new(servers)),
+            Ok(_) => Err(Error::new(ErrorKind::Unreachable, "the look-up of the name servers found none")),
+            Err(problems) => {
+                let text = format!("the look-up of the name servers found: {}", problems.join("; "));
+                Err(Error::new(ErrorKind::Unreachable, text))
+            }
+        }
+    }
+
+    /// Any answer of a name server will do. Our end of that connection.
+    fn connect(&self, servers: &NameServers) -> Result<SocketAddr> {
+        let (server, ()) = self
+            .ask(servers, || route_request(PROBE_TOPIC), |_| Ok(()))
+            .map_err(|attempts| Error::failed("connecting to the name servers", attempts))?;
+        let local = self.remoting.local_address(&server);
+        // The connection may be gone again; the address only names this client.
+        Ok(local.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0))))
+    }
+
+    /// Name servers do not look at signatures: a broker has to be asked. A heartbeat that names no group changes
+    /// nothing there.
+    fn try_credentials(&self, servers: &NameServers) -> Result<()> {
+        let mut attempts = Vec::new();
+        for address in self.masters(servers)? {
+            let began = Instant::now();
+            let command = RemotingCommand::request(RequestCode::HEART_BEAT).body(self.empty_heartbeat());
+            let until = self.deadline.min(began + self.config.request_timeout);
+            let attempt = match self.remoting.call(&address, command, until) {
+                Ok(frame) => match verdict_on_credentials(&address, &frame, began.elapsed()) {
+                    None => return Ok(()),
+                    Some(attempt) => attempt,
+                },
+                Err(error) => failed_attempt(&address, &error, began.elapsed()),
+            };
+            let refused = attempt.kind == ErrorKind::Refused;
+            attempts.push(attempt);
+            if refused {
+                return Err(Error::failed("trying the credentials", attempts));
+            }
+        }
+        match attempts.is_empty() {
+            true => log::warn!("there is no broker to try the credentials on"),
+            false => return Err(Error::failed("trying the credentials", attempts)),
+        }
+        Ok(())
+    }
+
+    fn masters(&self, servers: &NameServers) -> Result<Vec<String>> {
+        let request = || RemotingCommand::request(RequestCode::GET_BROKER_CLUSTER_INFO);
+        let read = |frame: &Frame| ClusterInfo::read(frame.body()).map_err(|error| error.to_string());
+        let (_, cluster) = self
+            .ask(servers, request, read)
+            .map_err(|attempts| Error::failed("looking for brokers", attempts))?;
+        let masters = cluster.broker_addr_table.values().filter_map(|broker| broker.broker_addrs.get(&0));
+        Ok(masters.cloned().collect())
+    }
+
+    /// Only the client id is in it; the address part is not known yet and nobody keeps it.
+    fn empty_heartbeat(&self) -> Vec<u8> {
+        HeartbeatData {
+            client_id: client_id(self.config, None, &NameServers::new(Vec::new())),
+            ..Default::default()
+        }
+        .write()
+    }
+
+    fn ask<T>(
+        &self,
+        servers: &NameServers,
+        request: impl Fn() -> RemotingCommand,
+        accept: impl Fn(&Frame) -> Result<T, String>,
+    ) -> Result<(Arc<str>, T), Vec<Attempt>> {
+        ask_in_turn(self.remoting, servers, request, accept, self.config.request_timeout, self.deadline)
+    }
+}
+
+/// `None`: accepted.
+fn verdict_on_credentials(address: &str, frame: &Frame, elapsed: Duration) -> Option<Attempt> {
+    match frame.command_without_body() {
+        Ok(answer) if answer.response_code() == ResponseCode::SUCCESS => None,
+        Ok(answer) => {
+            Some(Attempt::answered(address, answer.response_code(), answer.remark.as_deref(), elapsed))
+        }
+        Err(error) => Some(failed_attempt(address, &CallError::Decode(error), elapsed)),
+    }
+}
+
+/// `ip@name`, in the form that brokers and allocation strategies take apart. Unique unless the user named it.
+fn client_id(config: &ClientConfig, local: Option<SocketAddr>, servers: &NameServers) -> String {
+    let ip = config.client_ip.or(local.map(|local| local.ip())).or_else(|| address_towards(servers));
+    let ip = match ip.unwrap_or(IpAddr::from([127, 0, 0, 1])) {
+        IpAddr::V4(ip) => ip.to_string(),
+        IpAddr::V6(ip) => format!("[{ip}]"),
+    };
+    match &config.instance_name {
+        Some(name) => format!("{ip}@{name}"),
+        None => format!("{ip}@{}#{}", std::process::id(), random::number()),
+    }
+}
+
+/// The address of this machine from which the first server with a numeric address would be reached. Nothing is sent:
+/// connecting a UDP socket only asks the routing table.
+fn address_towards(servers: &NameServers) -> Option<IpAddr> {
+    servers.in_order().iter().find_map(|server| {
+        let server: SocketAddr = server.parse().ok()?;
+        let any: IpAddr = if server.is_ipv4() { [0, 0, 0, 0].into() } else { [0u16; 8].into() };
+        let socket = UdpSocket::bind((any, 0)).ok()?;
+        socket.connect(server).ok()?;
+        Some(socket.local_addr().ok()?.ip())
+    })
+}
+
+/// Requests of brokers that may wait for the control loop. It handles one in microseconds, so more than this is a
+/// flood, and may not fill the memory.
+const MOST_REQUESTS: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::ClientBuilder;
+
+    fn config(builder: ClientBuilder) -> ClientConfig {
+        builder.check(|_| None).unwrap()
+    }
+
+    fn servers(list: &str) -> NameServers {
+        NameServers::new(name_server::parse_list(list).unwrap())
+    }
+
+    #[test]
+    fn ids_are_unique_and_name_the_address_towards_the_server() {
+        let config = config(ClientBuilder::new().name_servers("127.0.0.1:1"));
+        let local = Some("10.1.2.3:4".parse().unwrap());
+        let (one, two) =
+            (client_id(&config, local, &servers("x:1")), client_id(&config, local, &servers("x:1")));
+        assert_ne!(one, two);
+        let prefix = format!("10.1.2.3@{}#", std::process::id());
+        assert!(one.starts_with(&prefix) && two.starts_with(&prefix), "{one}");
+        assert!(client_id(&config, None, &servers("127.0.0.1:1")).starts_with("127.0.0.1@"));
+    }
+
+    #[test]
+    fn ids_can_be_named() {
+        let builder = ClientBuilder::new().name_servers("127.0.0.1:1").instance_name("billing-1");
+        let v6 = config(builder.clone().client_ip("fd00::2".parse().unwrap()));
+        assert_eq!(client_id(&v6, None, &servers("x:1")), "[fd00::2]@billing-1");
+    }
+}
