@@ -17,6 +17,10 @@ mod sync;
 pub use client::{
     Client, ClientBuilder, ClientStats, ConsumeStatus, ShutdownReport, TimeStats, TransactionStatus, Verdict,
 };
+pub use consumer::{
+    Batch, ConsumerStats, Event, Events, PushConsumer, PushConsumerBuilder, QueueStats, StartReason, Stopper,
+    allocate,
+};
 pub use error::{Attempt, Error, ErrorKind, Mistake, Result};
 pub use message::{
     ConsumeFrom, Filter, Message, MessageQueue, MessageView, TOOLS_GROUP, dead_letter_topic, retry_topic,
@@ -28,6 +32,11 @@ pub use remoting::Credentials;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod testing {
+    /// How many pulls a consumer has sent.
+    pub fn pulls_sent(consumer: &crate::PushConsumer) -> u64 {
+        consumer.pulls_sent()
+    }
+
     pub mod message {
         pub use crate::message::*;
     }

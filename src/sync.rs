@@ -17,8 +17,7 @@ pub use modelled::*;
 mod normal {
     pub use parking_lot::{Mutex, MutexGuard};
     pub use std::sync::Arc;
-    pub use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-    pub use std::thread::{Thread, current, park};
+    pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
     use std::time::Instant;
 
     /// A condition that takes the guard by value, so that it has the same face under loom.
@@ -48,9 +47,8 @@ mod normal {
 
 #[cfg(loom)]
 mod modelled {
-    pub use loom::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+    pub use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
     pub use loom::sync::{Arc, MutexGuard};
-    pub use loom::thread::{Thread, current, park};
 
     /// loom's mutex with the face of parking_lot's: no poisoning, `lock` returns the guard.
     #[derive(Debug)]

@@ -51,7 +51,7 @@ pub(crate) struct Instance {
     pub(super) implicit: AtomicBool,
     pub(super) at_end: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
     extensions: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
-    cached_bytes: AtomicUsize,
+    cached_bytes: Arc<AtomicUsize>,
 }
 
 /// What a new instance is made of.
@@ -85,7 +85,7 @@ impl Instance {
             implicit: AtomicBool::new(false),
             at_end: Mutex::default(),
             extensions: Mutex::default(),
-            cached_bytes: AtomicUsize::new(0),
+            cached_bytes: Arc::default(),
         }
     }
 
@@ -111,6 +111,11 @@ impl Instance {
         &self.namespace
     }
 
+    /// The addresses of the name servers, each followed by a semicolon, as Java's tools expect it.
+    pub(crate) fn name_server_list(&self) -> String {
+        self.name_servers.in_order().iter().map(|server| format!("{server};")).collect()
+    }
+
     pub(crate) fn is_running(&self) -> bool {
         self.life.is_running()
     }
@@ -125,7 +130,7 @@ impl Instance {
     }
 
     /// Bytes of fetched messages that are held at present, to be held against `config().cache_limit`.
-    pub(crate) fn cached_bytes(&self) -> &AtomicUsize {
+    pub(crate) fn cached_bytes(&self) -> &Arc<AtomicUsize> {
         &self.cached_bytes
     }
 

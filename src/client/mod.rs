@@ -22,7 +22,7 @@ mod life;
 mod member;
 mod name_server;
 mod namespace;
-mod random;
+pub(crate) mod random;
 mod report;
 mod routes;
 mod send;

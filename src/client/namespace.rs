@@ -1,5 +1,7 @@
 //! Namespaces of the first kind: a prefix that names have on the servers and that programs do not see.
 
+use std::sync::Arc;
+
 use crate::message::{DLQ_PREFIX, RETRY_PREFIX, is_reserved_group, is_system_topic};
 
 /// The prefix of a client, if it has one.
@@ -7,11 +9,13 @@ use crate::message::{DLQ_PREFIX, RETRY_PREFIX, is_reserved_group, is_system_topi
 pub(crate) struct Namespace {
     /// With the separator.
     prefix: Option<String>,
+    /// Without it.
+    name: Option<Arc<str>>,
 }
 
 impl Namespace {
     pub(crate) fn new(name: Option<&str>) -> Self {
-        Namespace { prefix: name.map(|name| format!("{name}%")) }
+        Namespace { prefix: name.map(|name| format!("{name}%")), name: name.map(Arc::from) }
     }
 
     /// The topic's name on the servers. Retry and dead-letter topics keep their prefix in front.
@@ -42,6 +46,11 @@ impl Namespace {
             Some(plain) => format!("{kind}{plain}"),
             None => name.to_owned(),
         }
+    }
+
+    /// The name of the namespace, for views of messages to take off.
+    pub(crate) fn shared_name(&self) -> Option<Arc<str>> {
+        self.name.clone()
     }
 
     pub(crate) fn is_none(&self) -> bool {

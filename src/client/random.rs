@@ -7,6 +7,12 @@ pub(crate) fn number() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
+/// A number from 0 up to, but not including, 1.
+pub(crate) fn fraction() -> f64 {
+    // The 53 bits that a float can tell apart.
+    (number() >> 11) as f64 / (1_u64 << 53) as f64
+}
+
 /// A number below `bound`; 0 if `bound` is 0.
 pub(crate) fn below(bound: usize) -> usize {
     let bound = u64::try_from(bound).unwrap_or(u64::MAX);

@@ -107,13 +107,22 @@ enum Phase {
 /// How a draining queue goes on.
 #[derive(Clone, Debug, PartialEq)]
 struct Ending {
+    /// How long listeners have; in a later phase, how long the broker has.
     by: Instant,
+    /// How long the broker has once the listeners have ended.
+    commit_time: Duration,
     /// What was committed when the queue was revoked, while another member may start from it.
     first: Option<Offset>,
     /// The offset to go to instead of the watermark.
     target: Option<(Offset, StartReason)>,
     /// It stays ours.
     stays: bool,
+}
+
+impl Ending {
+    fn new(by: Instant, stays: bool) -> Self {
+        Self { by, commit_time: COMMIT_TIME, first: None, target: None, stays }
+    }
 }
 
 impl Assignment {
@@ -128,16 +137,6 @@ impl Assignment {
         (new, actions)
     }
 
-    /// Whether it is consumed.
-    pub fn is_active(&self) -> bool {
-        self.phase == Phase::Active
-    }
-
-    /// Whether its start position is still open.
-    pub fn is_resolving(&self) -> bool {
-        matches!(self.phase, Phase::Settling { .. } | Phase::Resolving { .. } | Phase::AskAgain { .. })
-    }
-
     /// Whether it is being given up for good.
     pub fn is_leaving(&self) -> bool {
         match &self.phase {
@@ -145,6 +144,16 @@ impl Assignment {
             Phase::Verifying { .. } | Phase::Gone => true,
             _ => false,
         }
+    }
+
+    /// Whether its first attempt to find a start position has not come to an end.
+    pub fn is_at_first_try(&self) -> bool {
+        matches!(self.phase, Phase::Settling { .. } | Phase::Resolving { tries: 0, .. })
+    }
+
+    /// What the broker has confirmed, or had stored.
+    pub fn acked(&self) -> Option<Offset> {
+        self.acked
     }
 
     /// When [`due`](Self::due) must be called at the latest.
@@ -169,7 +178,7 @@ impl Assignment {
             (Phase::Resolving { ask: Ask::Stored, .. }, Ok(None)) => self.without_stored(),
             (Phase::Resolving { ask, tries }, Err(_)) => self.ask_again(ask, tries, now),
             (Phase::Verifying { first, end, by }, Ok(held)) => {
-                let ending = Ending { by, first: None, target: None, stays: false };
+                let ending = Ending::new(by, false);
                 // Somebody else has committed since: a blind update would take that back.
                 let untouched = held == Some(first);
                 if untouched { self.commit(end, ending) } else { self.release(None) }
@@ -185,7 +194,7 @@ impl Assignment {
             (Phase::Resolving { ask: Ask::Stored, .. }, _) => Vec::new(),
             (Phase::Resolving { .. }, Ok(at)) => {
                 let back = if let ConsumeFrom::LastMessages(n) = self.policy.from { n } else { 0 };
-                self.activate(at.back(back), StartReason::ConsumeFrom(self.policy.from.clone()))
+                self.activate(at.back(back), StartReason::ConsumeFrom(self.policy.from))
             }
             (Phase::Resolving { ask, tries }, Err(_)) => self.ask_again(ask, tries, now),
             _ => Vec::new(),
@@ -198,7 +207,7 @@ impl Assignment {
             Phase::Settling { until } if now >= until => self.ask(Ask::Stored, 0),
             Phase::AskAgain { ask, tries, at } if now >= at => self.ask(ask, tries),
             Phase::Draining(ending) if now >= ending.by => {
-                let ending = Ending { by: now + COMMIT_TIME, ..ending };
+                let ending = Ending { by: now + ending.commit_time, ..ending };
                 self.end_of_draining(ending, now, watermark)
             }
             Phase::Verifying { by, .. } if now >= by => self.release(None),
@@ -218,7 +227,7 @@ impl Assignment {
     pub fn unwant(&mut self, by: Instant, watermark: Offset) -> Vec<Action> {
         match self.phase.clone() {
             Phase::Active => {
-                let ending = Ending { by, first: Some(watermark), target: None, stays: false };
+                let ending = Ending { first: Some(watermark), ..Ending::new(by, false) };
                 self.phase = Phase::Draining(ending);
                 let mut actions = vec![Action::Close];
                 if self.in_flight.is_none() && self.acked != Some(watermark) {
@@ -231,10 +240,11 @@ impl Assignment {
     }
 
     /// The consumer stops: as [`unwant`](Self::unwant), but nobody else owns the queue until it is released.
-    pub fn shutdown(&mut self, by: Instant) -> Vec<Action> {
+    /// After that the broker has `commit_time` to confirm the offset.
+    pub fn shutdown(&mut self, by: Instant, commit_time: Duration) -> Vec<Action> {
         match self.phase.clone() {
             Phase::Active => {
-                self.phase = Phase::Draining(Ending { by, first: None, target: None, stays: false });
+                self.phase = Phase::Draining(Ending { commit_time, ..Ending::new(by, false) });
                 vec![Action::Close]
             }
             _ => self.leave(by),
@@ -246,7 +256,7 @@ impl Assignment {
         match self.phase.clone() {
             Phase::Active => {
                 let target = Some((to, reason));
-                self.phase = Phase::Draining(Ending { by, first: None, target, stays: true });
+                self.phase = Phase::Draining(Ending { target, ..Ending::new(by, true) });
                 vec![Action::Close]
             }
             Phase::Draining(ending) => {
@@ -257,7 +267,7 @@ impl Assignment {
                 self.commit(to, Ending { target: Some((to, reason)), ..ending })
             }
             Phase::Settling { .. } | Phase::Resolving { .. } | Phase::AskAgain { .. } => {
-                self.commit(to, Ending { by, first: None, target: Some((to, reason)), stays: true })
+                self.commit(to, Ending { target: Some((to, reason)), ..Ending::new(by, true) })
             }
             Phase::Verifying { .. } | Phase::Gone => Vec::new(),
         }
@@ -268,7 +278,7 @@ impl Assignment {
         if self.phase != Phase::Active {
             return Vec::new();
         }
-        self.phase = Phase::Draining(Ending { by, first: None, target: None, stays: true });
+        self.phase = Phase::Draining(Ending::new(by, true));
         vec![Action::Close]
     }
 
@@ -276,7 +286,7 @@ impl Assignment {
     pub fn drained(&mut self, now: Instant, watermark: Offset) -> Vec<Action> {
         match self.phase.clone() {
             Phase::Draining(ending) => {
-                let ending = Ending { by: ending.by.max(now + COMMIT_TIME), ..ending };
+                let ending = Ending { by: ending.by.max(now) + ending.commit_time, ..ending };
                 self.end_of_draining(ending, now, watermark)
             }
             _ => Vec::new(),
@@ -339,7 +349,7 @@ impl Assignment {
             }
             ConsumeFrom::Offset(at) => {
                 let at = Offset::new(*at).unwrap_or(Offset::ZERO);
-                self.activate(at, StartReason::ConsumeFrom(self.policy.from.clone()))
+                self.activate(at, StartReason::ConsumeFrom(self.policy.from))
             }
         }
     }
@@ -578,7 +588,7 @@ mod tests {
     fn a_commit_on_its_way_is_waited_for_before_the_last_one() {
         let Case { now, mut queue } = active();
         queue.commit_due(at(12));
-        assert_eq!(queue.shutdown(now + REVOKE_TIME), [Action::Close]);
+        assert_eq!(queue.shutdown(now + REVOKE_TIME, COMMIT_TIME), [Action::Close]);
         assert_eq!(queue.drained(now, at(15)), [], "12 is still out");
         assert_eq!(queue.committed(Ok(()), now, at(15)), [Action::Commit(at(15))]);
         assert_eq!(queue.committed(Ok(()), now, at(15)), released(15));
@@ -596,7 +606,7 @@ mod tests {
     #[test]
     fn a_commit_that_fails_is_repeated_while_time_lasts_and_then_reported() {
         let Case { mut now, mut queue } = active();
-        queue.shutdown(now + Duration::from_secs(1));
+        queue.shutdown(now + Duration::from_secs(1), COMMIT_TIME);
         assert_eq!(queue.drained(now, at(11)), [Action::Commit(at(11))]);
         let end = queue.deadline().unwrap();
         loop {

@@ -1,5 +1,6 @@
 //! The bytes that all queues of a client may cache together.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Counts the frames that are cached. Every queue may hold one, whatever the budget says: otherwise one stuck queue
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 #[derive(Debug)]
 pub struct Budget {
     limit: usize,
-    used: AtomicUsize,
+    used: Arc<AtomicUsize>,
     wanted: AtomicBool,
     on_release: OnRelease,
 }
@@ -16,9 +17,9 @@ pub struct Budget {
 pub struct OnRelease(pub Box<dyn Fn() + Send + Sync>);
 
 impl Budget {
-    /// `on_release` must only post a message.
-    pub fn new(limit: usize, on_release: OnRelease) -> Self {
-        Self { limit, used: AtomicUsize::new(0), wanted: AtomicBool::new(false), on_release }
+    /// `used` is the counter that others may read; `on_release` must only post a message.
+    pub fn new(limit: usize, used: Arc<AtomicUsize>, on_release: OnRelease) -> Self {
+        Self { limit, used, wanted: AtomicBool::new(false), on_release }
     }
 
     /// Bytes cached now.
@@ -62,14 +63,16 @@ impl std::fmt::Debug for OnRelease {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
 
     #[test]
     fn who_waits_is_told_once_when_bytes_come_back() {
         let told = Arc::new(AtomicUsize::new(0));
         let count = told.clone();
-        let budget =
-            Budget::new(100, OnRelease(Box::new(move || drop(count.fetch_add(1, Ordering::SeqCst)))));
+        let budget = Budget::new(
+            100,
+            Arc::default(),
+            OnRelease(Box::new(move || drop(count.fetch_add(1, Ordering::SeqCst)))),
+        );
         budget.charge(150);
         budget.charge(20);
         assert!(budget.is_exhausted() && budget.want());

@@ -19,6 +19,8 @@ pub struct Facts {
     pub last_pull: AtomicI64,
     /// The same of the last listener call that began.
     pub last_consume: AtomicI64,
+    /// When `rmq-rebalance` was last told that nothing is left to do.
+    reported_idle: AtomicI64,
     state: Mutex<State>,
 }
 
@@ -36,6 +38,7 @@ impl Facts {
             max: AtomicI64::new(UNKNOWN),
             last_pull: AtomicI64::new(0),
             last_consume: AtomicI64::new(0),
+            reported_idle: AtomicI64::new(0),
             state: Mutex::default(),
         }
     }
@@ -70,6 +73,13 @@ impl Facts {
         self.max.store(max, Ordering::Relaxed);
     }
 
+    /// Whether it is worth waking `rmq-rebalance` for a commit: once a second at most.
+    pub fn may_report_idle(&self, millis: i64) -> bool {
+        let last = self.reported_idle.load(Ordering::Relaxed);
+        let due = millis.saturating_sub(last) >= IDLE_REPORTS;
+        due && self.reported_idle.compare_exchange(last, millis, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
     /// Why it is not pulling, and since when.
     pub fn waiting(&self) -> Option<(Waiting, Instant)> {
         self.state.lock().waiting.clone()
@@ -96,3 +106,4 @@ impl Facts {
 
 /// No offset is negative ([`Offset::new`] refuses it), so this reads as "none".
 const UNKNOWN: i64 = i64::MIN;
+const IDLE_REPORTS: i64 = 1000;

@@ -20,11 +20,6 @@ impl Offset {
         self.0
     }
 
-    /// The one after it.
-    pub fn next(self) -> Self {
-        Self(self.0.saturating_add(1))
-    }
-
     /// `n` before it, at the earliest the beginning.
     pub fn back(self, n: u64) -> Self {
         Self(self.0.saturating_sub(i64::try_from(n).unwrap_or(i64::MAX)).max(0))
@@ -56,6 +51,6 @@ mod tests {
     #[test]
     fn going_back_stops_at_the_beginning() {
         let at = Offset::new(5).unwrap();
-        assert_eq!((at.back(2).wire(), at.back(9).wire(), at.next().wire()), (3, 0, 6));
+        assert_eq!((at.back(2).wire(), at.back(9).wire()), (3, 0));
     }
 }

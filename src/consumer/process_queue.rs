@@ -281,10 +281,13 @@ impl ProcessQueue {
         (!std::mem::replace(&mut runs.queued, true)).then_some(born)
     }
 
-    /// Ends it: nothing new starts, what runs may finish. Tells whether something still does.
-    pub fn close(&self) -> Settled {
+    /// Ends it: nothing new starts, what runs may finish. Tells whether something still does, and how many messages
+    /// the runs had that are not used up.
+    pub fn close(&self) -> (Settled, usize) {
         let mut runs = self.runs.lock();
         runs.closed = true;
+        let not_used_up =
+            runs.open().filter(|run| run.claims.unclaimed() > 0).map(|run| run.len() as usize).sum();
         runs.claimable.clear();
         runs.retries.clear();
         runs.queued = false;
@@ -293,7 +296,7 @@ impl ProcessQueue {
                 run.claims.close();
             }
         }
-        self.settle_locked(&mut runs)
+        (self.settle_locked(&mut runs), not_used_up)
     }
 
     /// Whether it was closed.

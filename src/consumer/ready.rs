@@ -30,7 +30,7 @@ struct State<Q> {
 #[derive(Debug)]
 pub enum Work<Q> {
     /// Takes messages of this queue, and puts it back if it has more.
-    Queue(Q),
+    Item(Q),
     /// Ends: there are more threads than wanted, or the consumer stops.
     End,
 }
@@ -106,7 +106,7 @@ impl<Q> Ready<Q> {
                     return Work::End;
                 }
                 if let Some((queue, _)) = state.queues.pop_front() {
-                    return Work::Queue(queue);
+                    return Work::Item(queue);
                 }
                 state.idle.push(me.clone());
             }
@@ -179,7 +179,7 @@ mod tests {
             let parker = Parker::here();
             loop {
                 let work = match ready.next(&parker) {
-                    Work::Queue(queue) => Some(queue),
+                    Work::Item(queue) => Some(queue),
                     Work::End => None,
                 };
                 if seen.send(work).is_err() || work.is_none() {
@@ -266,7 +266,7 @@ mod models {
             let other = ready.clone();
             let worker = loom::thread::spawn(move || {
                 let parker = Parker::here();
-                assert!(matches!(other.next(&parker), Work::Queue(7)));
+                assert!(matches!(other.next(&parker), Work::Item(7)));
             });
             ready.put(7, born);
             ready.wake(born, Duration::ZERO);

@@ -14,6 +14,8 @@ use crate::message::{MessageView, Record, Source};
 pub struct Run {
     source: Arc<Source>,
     records: Box<[Record]>,
+    /// Places of messages whose bytes cannot be read.
+    unreadable: Box<[u32]>,
     next: Offset,
     /// When it arrived.
     born: Instant,
@@ -25,7 +27,17 @@ impl Run {
     /// `records` are in ascending order of offset, all below `next`.
     pub fn new(source: Arc<Source>, records: Box<[Record]>, next: Offset, born: Instant) -> Self {
         let len = u32::try_from(records.len()).unwrap_or(u32::MAX);
-        Self { source, claims: Claims::new(len), records, next, born }
+        Self { source, claims: Claims::new(len), records, unreadable: Box::default(), next, born }
+    }
+
+    /// The same, with these places taken by messages whose bytes cannot be read: only their place is known.
+    pub fn with_unreadable(self, unreadable: Vec<u32>) -> Self {
+        Self { unreadable: unreadable.into_boxed_slice(), ..self }
+    }
+
+    /// Whether the bytes of this one cannot be read.
+    pub fn is_unreadable(&self, index: u32) -> bool {
+        self.unreadable.contains(&index)
     }
 
     /// One past the last offset it covers, filtered ones included.

@@ -265,6 +265,11 @@ impl MessageView {
         std::str::from_utf8(self.slice(self.record.topic)).unwrap_or_default()
     }
 
+    /// The number of the queue it is stored in.
+    pub fn stored_queue_id(&self) -> i32 {
+        self.fixed(Self::QUEUE_ID).map_or(0, i32::from_be_bytes)
+    }
+
     /// The whole stored message.
     pub fn raw_bytes(&self) -> &[u8] {
         self.slice((self.record.start, self.record.start.saturating_add(self.record.total)))
@@ -272,6 +277,7 @@ impl MessageView {
 }
 
 impl MessageView {
+    const QUEUE_ID: usize = 12;
     const PHYSICAL_OFFSET: usize = 28;
     const BORN_TIME: usize = 40;
     const BORN_HOST: usize = 48;

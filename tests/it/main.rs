@@ -5,6 +5,7 @@
 
 mod broker;
 mod captures;
+mod consumer;
 mod corpus;
 mod faults;
 mod rooms;

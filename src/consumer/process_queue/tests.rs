@@ -10,7 +10,7 @@ fn at(wire: i64) -> Offset {
 }
 
 fn budget() -> StdArc<Budget> {
-    StdArc::new(Budget::new(1 << 20, OnRelease(Box::new(|| {}))))
+    StdArc::new(Budget::new(1 << 20, StdArc::default(), OnRelease(Box::new(|| {}))))
 }
 
 fn queue_with(limits: Limits, budget: &StdArc<Budget>) -> ProcessQueue {
@@ -199,7 +199,7 @@ fn a_closed_queue_is_drained_when_nothing_runs_and_nothing_is_unconfirmed() {
     let queue = queue();
     queue.push(run(&[10, 11, 12, 13], 14)).unwrap();
     let (a, b) = (queue.take(1).unwrap(), queue.take(1).unwrap());
-    assert!(!queue.close().drained);
+    assert!(!queue.close().0.drained);
     assert!(queue.take(1).is_none() && queue.push(run(&[14], 15)).is_err());
     let left = queue.left();
     assert_eq!((left.running, left.untouched), (vec![at(10), at(11)], 2));
@@ -218,7 +218,7 @@ fn a_message_that_waits_for_its_retry_does_not_hold_up_closing_and_is_not_passed
     queue.send_back();
     queue.wait_for_retry();
     finish(&queue, &messages[1]);
-    assert!(queue.close().drained);
+    assert!(queue.close().0.drained);
     assert_eq!(queue.exact_watermark(), at(10));
     assert!(queue.retry(Retry { run: messages[0].0.clone(), index: 0, times: 1 }).is_none());
     assert!(!queue.send_back_again());
@@ -226,7 +226,7 @@ fn a_message_that_waits_for_its_retry_does_not_hold_up_closing_and_is_not_passed
 
 #[test]
 fn closing_an_idle_queue_drains_it_at_once() {
-    assert!(queue().close().drained);
+    assert!(queue().close().0.drained);
 }
 
 #[test]

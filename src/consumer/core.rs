@@ -1,0 +1,226 @@
+//! What the parts of one push consumer share.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::Sender;
+use parking_lot::Mutex;
+
+use super::budget::Budget;
+use super::direct::Direct;
+use super::events::{Event, Hub};
+use super::listener::Listener;
+use super::process_queue::{ProcessQueue, Settled};
+use super::pull_loop::PullEvent;
+use super::ready::Ready;
+use super::rebalance_loop::RebalanceEvent;
+use super::settings::Settings;
+use super::slot::Slot;
+use super::timer_loop::TimerEvent;
+use crate::client::{Instance, TimeRecorder};
+use crate::message::{MessageQueue, Subscription};
+
+/// The shared state of one consumer. Every thread that works for it holds an `Arc`.
+pub(crate) struct Core {
+    /// The group as the wire has it.
+    pub(crate) group: Arc<str>,
+    /// The group as the program named it.
+    pub(crate) plain_group: Arc<str>,
+    pub(crate) settings: Settings,
+    pub(crate) instance: Arc<Instance>,
+    pub(crate) listener: Listener,
+    pub(crate) ready: Ready<Item>,
+    pub(crate) events: Hub,
+    pub(crate) totals: Totals,
+    pub(crate) started_millis: i64,
+    pub(crate) suspended: AtomicBool,
+    /// The timer looks after running calls.
+    pub(crate) watched: AtomicBool,
+    /// Of the client, for all its consumers.
+    pub(crate) budget: Arc<Budget>,
+    subscriptions: Mutex<Arc<BTreeMap<Arc<str>, Arc<Subscription>>>>,
+    slots: Mutex<Vec<Arc<Slot>>>,
+    owned: Mutex<BTreeMap<MessageQueue, Arc<ProcessQueue>>>,
+    /// Nanoseconds that the listener takes for a message, a moving average.
+    listener_time: AtomicU64,
+    pub(crate) pull: Sender<PullEvent>,
+    pub(crate) timer: Sender<TimerEvent>,
+    pub(crate) rebalance: Sender<RebalanceEvent>,
+}
+
+/// What a consume thread takes from the ready list.
+#[derive(Debug)]
+pub(crate) enum Item {
+    /// A queue that has messages.
+    Queue(Arc<ProcessQueue>),
+    /// One message that an operator wants consumed now.
+    Direct(Box<Direct>),
+}
+
+/// Counters since the start.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) pulled: AtomicU64,
+    pub(crate) reconsumed: AtomicU64,
+    pub(crate) dead_letters: AtomicU64,
+    pub(crate) listener_time: TimeRecorder,
+    pub(crate) wait_time: TimeRecorder,
+    /// Pulls that were sent, for benchmarks.
+    pub(crate) pulls: AtomicU64,
+}
+
+/// What a consumer is made of.
+pub(crate) struct Parts {
+    pub(crate) plain_group: Arc<str>,
+    pub(crate) settings: Settings,
+    pub(crate) instance: Arc<Instance>,
+    pub(crate) listener: Listener,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) subscriptions: BTreeMap<Arc<str>, Arc<Subscription>>,
+    pub(crate) pull: Sender<PullEvent>,
+    pub(crate) timer: Sender<TimerEvent>,
+    pub(crate) rebalance: Sender<RebalanceEvent>,
+}
+
+impl Core {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let Parts {
+            plain_group,
+            settings,
+            instance,
+            listener,
+            budget,
+            subscriptions,
+            pull,
+            timer,
+            rebalance,
+        } = parts;
+        let started_millis = instance.clock().millis();
+        Self {
+            group: instance.namespace().group(&plain_group).into(),
+            plain_group,
+            ready: Ready::new(settings.consume_threads),
+            settings,
+            instance,
+            listener,
+            budget,
+            events: Hub::default(),
+            totals: Totals::default(),
+            started_millis,
+            suspended: AtomicBool::new(false),
+            watched: AtomicBool::new(false),
+            subscriptions: Mutex::new(Arc::new(subscriptions)),
+            slots: Mutex::default(),
+            owned: Mutex::default(),
+            listener_time: AtomicU64::new(0),
+            pull,
+            timer,
+            rebalance,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.instance.clock().instant()
+    }
+
+    pub(crate) fn emit(&self, event: Event) {
+        self.events.emit(event);
+    }
+
+    pub(crate) fn is_suspended(&self) -> bool {
+        self.suspended.load(Ordering::Acquire)
+    }
+
+    /// All subscriptions, by topic as the wire has it.
+    pub(crate) fn subscriptions(&self) -> Arc<BTreeMap<Arc<str>, Arc<Subscription>>> {
+        self.subscriptions.lock().clone()
+    }
+
+    pub(crate) fn subscription(&self, topic: &str) -> Option<Arc<Subscription>> {
+        self.subscriptions().get(topic).cloned()
+    }
+
+    /// Replaces or adds one. Whoever has the old set keeps it.
+    pub(crate) fn set_subscription(&self, topic: Arc<str>, subscription: Subscription) {
+        let mut subscriptions = self.subscriptions.lock();
+        Arc::make_mut(&mut subscriptions).insert(topic, Arc::new(subscription));
+    }
+
+    /// Whether there was one.
+    pub(crate) fn remove_subscription(&self, topic: &str) -> bool {
+        let mut subscriptions = self.subscriptions.lock();
+        subscriptions.contains_key(topic) && Arc::make_mut(&mut subscriptions).remove(topic).is_some()
+    }
+
+    pub(crate) fn add_slot(&self, slot: Arc<Slot>) {
+        self.slots.lock().push(slot);
+    }
+
+    pub(crate) fn slots(&self) -> Vec<Arc<Slot>> {
+        self.slots.lock().clone()
+    }
+
+    pub(crate) fn own(&self, queue: Arc<ProcessQueue>) {
+        self.owned.lock().insert(queue.queue().clone(), queue);
+    }
+
+    /// Unless a newer generation has taken its place.
+    pub(crate) fn disown(&self, queue: &ProcessQueue) {
+        let mut owned = self.owned.lock();
+        if owned.get(queue.queue()).is_some_and(|known| known.id() == queue.id()) {
+            owned.remove(queue.queue());
+        }
+    }
+
+    /// The process queues of all owned queues, in order.
+    pub(crate) fn owned(&self) -> Vec<Arc<ProcessQueue>> {
+        self.owned.lock().values().cloned().collect()
+    }
+
+    /// What the listener takes for a message.
+    pub(crate) fn listener_time(&self) -> Duration {
+        Duration::from_nanos(self.listener_time.load(Ordering::Relaxed))
+    }
+
+    /// Takes in how long it took for some.
+    pub(crate) fn note_listener_time(&self, took: Duration, messages: u32) {
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX) / u64::from(messages.max(1));
+        let old = self.listener_time.load(Ordering::Relaxed);
+        // Two threads may overwrite each other: it is an average.
+        self.listener_time.store(old - old / 8 + nanos / 8, Ordering::Relaxed);
+    }
+
+    /// Passes on what a look at a process queue found.
+    pub(crate) fn settled(&self, queue: &ProcessQueue, settled: Settled) {
+        if settled.relieved {
+            self.post_pull(PullEvent::Nudge(queue.id()));
+        }
+        if settled.drained {
+            self.post_rebalance(RebalanceEvent::Drained(queue.id()));
+        }
+        if settled.idle && queue.facts.may_report_idle(self.instance.clock().millis()) {
+            self.post_rebalance(RebalanceEvent::Idle(queue.id()));
+        }
+    }
+
+    /// The loops end after the last consumer: who posts later has nothing to say any more.
+    pub(crate) fn post_pull(&self, event: PullEvent) {
+        drop(self.pull.send(event));
+    }
+
+    pub(crate) fn post_rebalance(&self, event: RebalanceEvent) {
+        drop(self.rebalance.send(event));
+    }
+
+    pub(crate) fn post_timer(&self, event: TimerEvent) {
+        drop(self.timer.send(event));
+    }
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Core({})", self.plain_group)
+    }
+}

@@ -1,0 +1,372 @@
+//! How a push consumer is described, checked and started.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::PushConsumer;
+use super::start;
+use crate::client::{Client, ClientChoice, Verdict};
+use crate::consumer::allocate;
+use crate::consumer::batch::Batch;
+use crate::consumer::listener::Listener;
+use crate::consumer::settings::{OffsetIllegal, Settings, standard_delay_levels};
+use crate::error::{Error, Mistake, Result};
+use crate::message::{
+    ConsumeFrom, Filter, MessageQueue, Subscription, group_problem, is_reserved_group, topic_problem,
+};
+
+/// The settings of a [`PushConsumer`], plain data until [`start`](Self::start).
+#[derive(Clone)]
+#[must_use = "a consumer exists when start() has returned"]
+pub struct PushConsumerBuilder {
+    group: String,
+    choice: ClientChoice,
+    subscriptions: Vec<(String, Filter)>,
+    listener: Option<Listener>,
+    /// The modes that were asked for.
+    modes: usize,
+    settings: Settings,
+    /// As given: checked, and put into `settings`, by `start`.
+    consume_batch_size: usize,
+    pull_batch_size: usize,
+    pull_batch_bytes: usize,
+}
+
+impl PushConsumerBuilder {
+    pub(super) fn new(group: String) -> Self {
+        Self {
+            group,
+            choice: ClientChoice::default(),
+            subscriptions: Vec::new(),
+            listener: None,
+            modes: 0,
+            settings: Settings {
+                consume_from: ConsumeFrom::LastOffset,
+                allocate: Arc::new(allocate::averagely),
+                consume_threads: 20,
+                consume_batch_size: 1,
+                consume_timeout: Duration::from_secs(15 * 60),
+                max_reconsume_times: 16,
+                delay_levels: standard_delay_levels(),
+                pull_batch_size: 32,
+                pull_batch_bytes: 256 << 10,
+                pull_interval: Duration::ZERO,
+                pull_threshold_messages: 1000,
+                pull_threshold_bytes: 100 << 20,
+                max_span: 2000,
+                commit_interval: Duration::from_secs(5),
+                offset_illegal: OffsetIllegal::Nearest,
+            },
+            consume_batch_size: 1,
+            pull_batch_size: 32,
+            pull_batch_bytes: 256 << 10,
+        }
+    }
+
+    /// A client of its own, with these name servers (`host:port`, separated by `;`, `,` or spaces). Default: the
+    /// environment variable `NAMESRV_ADDR`.
+    pub fn name_servers(mut self, list: impl Into<String>) -> Self {
+        self.choice.name_servers(list);
+        self
+    }
+
+    /// A client that is shared with other consumers and producers.
+    pub fn client(mut self, client: &Client) -> Self {
+        self.choice.client(client);
+        self
+    }
+
+    /// Subscribes a topic: tags (`"created || paid"`, `"*"` for all) or another [`Filter`]. Once for each topic.
+    pub fn subscribe(mut self, topic: impl Into<String>, filter: impl Into<Filter>) -> Self {
+        self.subscriptions.push((topic.into(), filter.into()));
+        self
+    }
+
+    /// The listener, called by all consume threads side by side. Returning normally means success; an `Err` is logged
+    /// and means "later". A panic means "later" as well.
+    pub fn consume_concurrently<R: Into<Verdict>>(
+        mut self,
+        listener: impl Fn(&Batch) -> R + Send + Sync + 'static,
+    ) -> Self {
+        self.modes += 1;
+        self.listener = Some(Listener::Shared(Arc::new(move |batch| listener(batch).into())));
+        self
+    }
+
+    /// As [`consume_concurrently`](Self::consume_concurrently), with a listener that is made on each consume thread
+    /// and need not be `Send`: a database loader with one connection for each thread, say. `make` gets the number of
+    /// the thread; after a panic of its listener it is called again.
+    pub fn consume_concurrently_with<L, R>(
+        mut self,
+        make: impl Fn(usize) -> L + Send + Sync + 'static,
+    ) -> Self
+    where
+        L: FnMut(&Batch) -> R + 'static,
+        R: Into<Verdict>,
+    {
+        self.modes += 1;
+        self.listener = Some(Listener::PerThread(Arc::new(move |thread| {
+            let mut listener = make(thread);
+            Box::new(move |batch| listener(batch).into())
+        })));
+        self
+    }
+
+    /// Where to begin in a queue for which the group has no stored offset. Default: [`ConsumeFrom::LastOffset`].
+    ///
+    /// As in the Java client, brokers answer "0" for a group without stored offset while the queue is young (its first
+    /// message still in memory), so that `LastOffset` starts at 0 there: nothing sent before the first start is lost.
+    pub fn consume_from(mut self, from: impl Into<ConsumeFrom>) -> Self {
+        self.settings.consume_from = from.into();
+        self
+    }
+
+    /// Who gets which queue: own id, all ids and all queues, both sorted, to own queues. Every member of the group
+    /// must use the same. Default: [`allocate::averagely`]. It runs on `rmq-rebalance` and must not block.
+    pub fn allocate(
+        mut self,
+        strategy: impl Fn(&str, &[String], &[MessageQueue]) -> Vec<MessageQueue> + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.allocate = Arc::new(strategy);
+        self
+    }
+
+    /// The number of consume threads, exactly. Default: 20. From 1 to 1000.
+    pub fn consume_threads(mut self, n: usize) -> Self {
+        self.settings.consume_threads = n;
+        self
+    }
+
+    /// The most messages in a batch. Default: 1. From 1 to 1024. Java: `consumeMessageBatchMaxSize`.
+    pub fn consume_batch_size(mut self, n: usize) -> Self {
+        self.consume_batch_size = n;
+        self
+    }
+
+    /// How long a listener may take for a batch; then it is told so by [`Batch::is_cancelled`], and its messages are
+    /// sent back for a retry. Looked at once a second. Default: 15 minutes.
+    pub fn consume_timeout(mut self, t: Duration) -> Self {
+        self.settings.consume_timeout = t;
+        self
+    }
+
+    /// How often a message is retried before it becomes a dead letter. Default: 16.
+    pub fn max_reconsume_times(mut self, n: u32) -> Self {
+        self.settings.max_reconsume_times = n;
+        self
+    }
+
+    /// The delay levels of the broker, for [`ConsumeStatus::ReconsumeAfter`](crate::ConsumeStatus::ReconsumeAfter).
+    /// Default: the standard 18. To be set where the broker's `messageDelayLevel` was changed.
+    pub fn delay_levels(mut self, table: impl IntoIterator<Item = Duration>) -> Self {
+        self.settings.delay_levels = table.into_iter().collect();
+        self
+    }
+
+    /// The most messages asked for in one pull. Default: 32, which is also what brokers give at most unless
+    /// configured otherwise. From 1 to 1024.
+    pub fn pull_batch_size(mut self, n: usize) -> Self {
+        self.pull_batch_size = n;
+        self
+    }
+
+    /// The most bytes asked for in one pull. Default: 256 KiB. Brokers up to 5.5 have a limit of their own instead.
+    pub fn pull_batch_bytes(mut self, n: usize) -> Self {
+        self.pull_batch_bytes = n;
+        self
+    }
+
+    /// A pause after each pull that brought messages. Default: none. Up to 65,535 ms.
+    pub fn pull_interval(mut self, t: Duration) -> Self {
+        self.settings.pull_interval = t;
+        self
+    }
+
+    /// A queue with so many unfinished messages stops pulling. Default: 1000. From 1 to 65,535.
+    pub fn pull_threshold_messages(mut self, n: usize) -> Self {
+        self.settings.pull_threshold_messages = n;
+        self
+    }
+
+    /// A queue that holds so many bytes stops pulling. Default: 100 MiB. Up to 1 GiB.
+    pub fn pull_threshold_bytes(mut self, n: usize) -> Self {
+        self.settings.pull_threshold_bytes = n;
+        self
+    }
+
+    /// A queue stops pulling when so many messages were delivered since its oldest unfinished one, itself included:
+    /// at most these and one pull more are repeated after a crash. Default: 2000. From 1 to 65,535. Java:
+    /// `consumeConcurrentlyMaxSpan`, which counts cached messages only.
+    pub fn max_span(mut self, n: usize) -> Self {
+        self.settings.max_span = n;
+        self
+    }
+
+    /// How often changed offsets are committed; also at once when nothing is left to do, when a queue is given up,
+    /// and at the shutdown. Default: 5 s. At least 100 ms.
+    pub fn commit_interval(mut self, t: Duration) -> Self {
+        self.settings.commit_interval = t;
+        self
+    }
+
+    /// What to do when the offset to go on at does not exist. Default: [`OffsetIllegal::Nearest`].
+    pub fn offset_illegal(mut self, policy: OffsetIllegal) -> Self {
+        self.settings.offset_illegal = policy;
+        self
+    }
+
+    /// Starts the consumer. Returns when every queue of the first assignment has its start position, or a reason why
+    /// not yet (see [`PushConsumer::stats`]), within the start timeout of the client.
+    ///
+    /// # Errors
+    /// `Config` with all mistakes of the settings. `TopicNotFound` for a topic that does not exist after it was asked
+    /// for again for a second (not with `connect_in_background`). `Unreachable` or `Timeout` with every server that
+    /// was tried. `Closed` if the shared client was shut down.
+    pub fn start(self) -> Result<PushConsumer> {
+        let (parsed, mistakes) = self.check();
+        if !mistakes.is_empty() {
+            return Err(Error::config(mistakes));
+        }
+        let Some(listener) = self.listener else {
+            return Err(Error::config(vec![no_listener()]));
+        };
+        let client = self.choice.start()?;
+        let mut settings = self.settings;
+        settings.consume_batch_size = u32::try_from(self.consume_batch_size).unwrap_or(1);
+        settings.pull_batch_size = i32::try_from(self.pull_batch_size).unwrap_or(i32::MAX);
+        settings.pull_batch_bytes = i32::try_from(self.pull_batch_bytes).unwrap_or(i32::MAX);
+        start::start(client, self.group, settings, listener, parsed)
+    }
+
+    /// The subscriptions by topic as the program named it, and all mistakes.
+    fn check(&self) -> (BTreeMap<String, Filter>, Vec<Mistake>) {
+        let mut mistakes = self.choice.mistakes();
+        let mut note = |setting, problem: String| mistakes.push(Mistake::new(setting, problem));
+        if let Some(problem) = group_problem(&self.group) {
+            note("group", problem);
+        } else if is_reserved_group(&self.group) {
+            note("group", format!("{} is reserved for RocketMQ itself: choose another name", self.group));
+        }
+        match self.modes {
+            0 => note("consume_concurrently", no_listener().problem),
+            1 => {}
+            _ => note("consume_concurrently", "several listeners are given: choose one".into()),
+        }
+        let mut topics = BTreeMap::new();
+        for (topic, filter) in &self.subscriptions {
+            if let Some(problem) = topic_problem(topic) {
+                note("subscribe", problem);
+            }
+            if let Err(problem) = Subscription::parse(topic.as_str(), filter, 0) {
+                note("subscribe", format!("topic {topic}: {problem}"));
+            }
+            if topics.insert(topic.clone(), filter.clone()).is_some() {
+                note("subscribe", format!("topic {topic} is subscribed twice: join the filters with ||"));
+            }
+        }
+        if topics.is_empty() {
+            note("subscribe", "no topic is subscribed".into());
+        }
+        self.check_numbers(&mut mistakes);
+        (topics, mistakes)
+    }
+
+    fn check_numbers(&self, mistakes: &mut Vec<Mistake>) {
+        let settings = &self.settings;
+        let mut within = |setting, value: u128, least: u128, most: u128, unit: &str| {
+            if !(least..=most).contains(&value) {
+                let problem = format!("{value}{unit} is not between {least} and {most}{unit}");
+                mistakes.push(Mistake::new(setting, problem));
+            }
+        };
+        within("consume_threads", settings.consume_threads as u128, 1, 1000, "");
+        within("consume_batch_size", self.consume_batch_size as u128, 1, 1024, "");
+        within("pull_batch_size", self.pull_batch_size as u128, 1, 1024, "");
+        within("pull_batch_bytes", self.pull_batch_bytes as u128, 1, 128 << 20, " bytes");
+        within("pull_interval", settings.pull_interval.as_millis(), 0, 65_535, " ms");
+        within("pull_threshold_messages", settings.pull_threshold_messages as u128, 1, 65_535, "");
+        within("pull_threshold_bytes", settings.pull_threshold_bytes as u128, 1, 1 << 30, " bytes");
+        within("max_span", settings.max_span as u128, 1, 65_535, "");
+        within("commit_interval", settings.commit_interval.as_millis(), 100, u128::MAX, " ms");
+        within("consume_timeout", settings.consume_timeout.as_millis(), 1, u128::MAX, " ms");
+        within("max_reconsume_times", u128::from(settings.max_reconsume_times), 0, i32::MAX as u128, "");
+        within("delay_levels", settings.delay_levels.len() as u128, 1, 64, " levels");
+        if let ConsumeFrom::Offset(offset) = settings.consume_from
+            && offset < 0
+        {
+            mistakes.push(Mistake::new("consume_from", format!("{offset} is negative")));
+        }
+    }
+}
+
+impl fmt::Debug for PushConsumerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PushConsumerBuilder")
+            .field("group", &self.group)
+            .field("choice", &self.choice)
+            .field("subscriptions", &self.subscriptions)
+            .field("listener", &self.listener)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+fn no_listener() -> Mistake {
+    Mistake::new("consume_concurrently", "no listener is given: messages would be fetched and never consumed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    fn valid() -> PushConsumerBuilder {
+        PushConsumerBuilder::new("billing".into())
+            .name_servers("127.0.0.1:9876")
+            .subscribe("orders", "*")
+            .consume_concurrently(|_| ())
+    }
+
+    fn mistakes(builder: PushConsumerBuilder) -> Vec<&'static str> {
+        builder.check().1.iter().map(|mistake| mistake.setting).collect()
+    }
+
+    #[test]
+    fn each_bad_setting_is_named() {
+        let table: [(&str, PushConsumerBuilder); 16] = [
+            ("group", PushConsumerBuilder { group: "no spaces".into(), ..valid() }),
+            ("group", PushConsumerBuilder { group: "DEFAULT_CONSUMER".into(), ..valid() }),
+            ("subscribe", valid().subscribe("orders", "a")),
+            ("subscribe", valid().subscribe("bad topic", "*")),
+            ("subscribe", valid().subscribe("stock", "||")),
+            ("consume_concurrently", valid().consume_concurrently(|_| ())),
+            ("consume_threads", valid().consume_threads(0)),
+            ("consume_threads", valid().consume_threads(1001)),
+            ("consume_batch_size", valid().consume_batch_size(0)),
+            ("pull_batch_size", valid().pull_batch_size(1025)),
+            ("pull_interval", valid().pull_interval(Duration::from_secs(66))),
+            ("pull_threshold_messages", valid().pull_threshold_messages(0)),
+            ("max_span", valid().max_span(65_536)),
+            ("commit_interval", valid().commit_interval(Duration::ZERO)),
+            ("consume_from", valid().consume_from(-1)),
+            ("delay_levels", valid().delay_levels([])),
+        ];
+        for (setting, builder) in table {
+            assert_eq!(mistakes(builder), [setting]);
+        }
+        assert!(mistakes(valid()).is_empty());
+    }
+
+    #[test]
+    fn all_mistakes_are_reported_at_once() {
+        let error = PushConsumerBuilder::new(String::new()).name_servers("x:y:z").consume_threads(0).start();
+        let error = error.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        let named: Vec<_> = error.mistakes().iter().map(|mistake| mistake.setting).collect();
+        for setting in ["name_servers", "group", "consume_concurrently", "subscribe", "consume_threads"] {
+            assert!(named.contains(&setting), "{setting} is missing in {named:?}");
+        }
+    }
+}

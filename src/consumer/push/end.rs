@@ -1,0 +1,228 @@
+//! The life of a push consumer behind its handle, and how it ends.
+
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use parking_lot::{Condvar, Mutex};
+
+use crate::client::{Client, Life, MemberKind, ShutdownReport, on_library_thread};
+use crate::consumer::core::Core;
+use crate::consumer::rebalance_loop::RebalanceEvent;
+use crate::consumer::slot::Slot;
+use crate::consumer::worker;
+use crate::error::{Error, Result};
+
+/// What the handle, its stoppers and the client hold.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(super) core: Arc<Core>,
+    pub(super) client: Client,
+    pub(super) life: Life,
+    threads: Mutex<Threads>,
+    /// A consume thread says so when it has ended.
+    ended: (Sender<()>, Receiver<()>),
+    stopping: (Mutex<bool>, Condvar),
+}
+
+#[derive(Debug, Default)]
+struct Threads {
+    started: usize,
+    handles: Vec<JoinHandle<()>>,
+    background: Option<JoinHandle<()>>,
+}
+
+impl Inner {
+    pub(super) fn new(core: Arc<Core>, client: Client) -> Self {
+        Self {
+            core,
+            client,
+            life: Life::default(),
+            threads: Mutex::default(),
+            ended: unbounded(),
+            stopping: Default::default(),
+        }
+    }
+
+    /// Starts consume threads.
+    pub(super) fn start_threads(&self, n: usize) -> Result<()> {
+        let mut threads = self.threads.lock();
+        for _ in 0..n {
+            let number = threads.started;
+            let name = format!("rmq-consume-{number}");
+            let slot = Arc::new(Slot::new(name.clone(), self.core.now()));
+            let (core, ended) = (self.core.clone(), self.ended.0.clone());
+            self.core.add_slot(slot.clone());
+            let body = move || {
+                worker::run(&core, &slot, number);
+                // Nobody counts any more once the shutdown has given up waiting.
+                let _ = ended.send(());
+            };
+            let thread = self.core.instance.spawn(&name, body).map_err(|error| {
+                self.core.ready.not_started();
+                Error::io(format!("cannot start thread {name}"), error)
+            })?;
+            threads.started += 1;
+            threads.handles.push(thread);
+        }
+        Ok(())
+    }
+
+    pub(super) fn set_threads(&self, n: usize) -> Result<()> {
+        let missing = self.core.ready.resize(n);
+        self.start_threads(missing)
+    }
+
+    pub(super) fn wait(&self) {
+        let (stopping, changed) = &self.stopping;
+        let mut stopping = stopping.lock();
+        while !*stopping {
+            changed.wait(&mut stopping);
+        }
+    }
+
+    pub(super) fn shutdown(this: &Arc<Self>, grace: Duration) -> ShutdownReport {
+        // It would wait for the thread that it runs on.
+        if worker::is_consuming_for(&this.core) || on_rmq_loop() {
+            this.stop(grace);
+            return ShutdownReport::requested();
+        }
+        if this.begin() {
+            return this.end(grace);
+        }
+        // Somebody else has begun; that one keeps to its own grace.
+        let until = Instant::now().checked_add(grace + MOMENT);
+        let report = this.life.wait(until).unwrap_or_else(ShutdownReport::requested);
+        this.join_background();
+        report
+    }
+
+    /// Ends it in the background.
+    pub(super) fn stop(self: &Arc<Self>, grace: Duration) {
+        if !self.begin() {
+            return;
+        }
+        let this = self.clone();
+        let thread = thread::Builder::new().name("rmq-shutdown".into());
+        match thread.spawn(move || drop(this.end(grace))) {
+            Ok(thread) => self.threads.lock().background = Some(thread),
+            Err(error) => {
+                log::error!(
+                    "cannot start thread rmq-shutdown, consumer {} goes on: {error}",
+                    self.core.plain_group
+                );
+                self.life.ended(ShutdownReport::requested());
+            }
+        }
+    }
+
+    fn begin(&self) -> bool {
+        let first = self.life.begin_end();
+        if first {
+            *self.stopping.0.lock() = true;
+            self.stopping.1.notify_all();
+        }
+        first
+    }
+
+    /// Everything in order. Called once.
+    fn end(&self, grace: Duration) -> ShutdownReport {
+        let began = Instant::now();
+        // Kept for the network; the rest of the time belongs to the listeners.
+        let reserve = (grace / 3).min(Duration::from_secs(2));
+        let busy = self.busy();
+        let (done, reports) = bounded(1);
+        let now = self.core.now();
+        self.core.post_rebalance(RebalanceEvent::Shutdown {
+            core: self.core.clone(),
+            listeners: now + grace.saturating_sub(reserve),
+            end: now + grace,
+            done,
+        });
+        let mut report = reports.recv_deadline(began + grace).unwrap_or_else(|_| self.unfinished());
+        report.finished = busy.saturating_sub(self.busy()) as u64;
+
+        // Last of what brokers hear, since it makes them tell the other members.
+        let goodbye = (began + grace).max(Instant::now() + Duration::from_millis(50));
+        let left = self.core.instance.leave(MemberKind::Consumer, &self.core.group, goodbye);
+        if let Ok(problems) = left.recv_deadline(goodbye) {
+            for problem in problems {
+                log::debug!(
+                    "{} was not told that {} leaves: {}",
+                    problem.server,
+                    self.core.group,
+                    problem.detail
+                );
+            }
+        }
+        self.join_consume_threads(Instant::now() + JOIN_TIME);
+        self.core.events.close();
+        report.elapsed = began.elapsed();
+        log::info!("consumer {}: {report}", self.core.plain_group);
+        self.life.ended(report.clone());
+        self.client.release(MOMENT);
+        report
+    }
+
+    /// What is known when the loop did not answer by the end of the grace.
+    fn unfinished(&self) -> ShutdownReport {
+        let mut report = ShutdownReport::default();
+        for process in self.core.owned() {
+            let queue = process.queue();
+            let left = process.left();
+            report.abandoned.extend(left.running.iter().map(|offset| (queue.clone(), offset.wire())));
+            report.uncommitted.push((queue.clone(), "not confirmed within the grace".into()));
+        }
+        report
+    }
+
+    fn busy(&self) -> usize {
+        self.core.slots().iter().filter(|slot| slot.is_busy()).count()
+    }
+
+    /// Idle threads end at once. One inside a listener is left alone: it ends when the listener returns.
+    fn join_consume_threads(&self, deadline: Instant) {
+        self.core.ready.stop();
+        let (started, handles) = {
+            let mut threads = self.threads.lock();
+            (threads.started, std::mem::take(&mut threads.handles))
+        };
+        let mut ended = 0;
+        while ended < started && self.ended.1.recv_deadline(deadline).is_ok() {
+            ended += 1;
+        }
+        for slot in self.core.slots().iter().filter(|slot| slot.is_busy()) {
+            let running = slot.running(self.core.now());
+            let message = running.and_then(|running| running.work.run.view(running.range.start));
+            if let Some(message) = message {
+                log::warn!("{} is still in the listener with message {}", slot.name(), message.message_id());
+            }
+        }
+        let all = ended >= started;
+        for thread in handles {
+            if (all || thread.is_finished()) && thread.join().is_err() {
+                log::error!("a consume thread of {} panicked", self.core.plain_group);
+            }
+        }
+    }
+
+    fn join_background(&self) {
+        let background = self.threads.lock().background.take();
+        if let Some(thread) = background
+            && thread.thread().id() != thread::current().id()
+            && thread.join().is_err()
+        {
+            log::error!("the shutdown of {} panicked", self.core.plain_group);
+        }
+    }
+}
+
+/// Whether this is a thread that a shutdown may need: it must not wait for itself.
+fn on_rmq_loop() -> bool {
+    on_library_thread() && thread::current().name().is_none_or(|name| !name.starts_with("rmq-consume-"))
+}
+
+/// What a shutdown may take beyond its grace.
+const MOMENT: Duration = Duration::from_millis(500);
+const JOIN_TIME: Duration = Duration::from_millis(100);

@@ -1,0 +1,61 @@
+//! The push consumer as its client sees it.
+
+use std::time::Duration;
+
+use super::end::Inner;
+use crate::client::{Member, MemberKind, Notice, ShutdownReport};
+use crate::consumer::rebalance_loop::RebalanceEvent;
+use crate::consumer::requests;
+use crate::message::ConsumeFrom;
+use crate::protocol::body::{ConsumeFromWhere, ConsumeType, ConsumerData, MessageModel, SubscriptionData};
+
+/// The client keeps this; it goes when the consumer leaves.
+pub(super) struct Membership(pub(super) std::sync::Arc<Inner>);
+
+impl Member for Membership {
+    fn kind(&self) -> MemberKind {
+        MemberKind::Consumer
+    }
+
+    fn group(&self) -> &str {
+        &self.0.core.group
+    }
+
+    fn consumer_data(&self) -> Option<ConsumerData> {
+        let core = &self.0.core;
+        let from = match core.settings.consume_from {
+            ConsumeFrom::FirstOffset => ConsumeFromWhere::FirstOffset,
+            ConsumeFrom::Timestamp(_) => ConsumeFromWhere::Timestamp,
+            // The wire has no word for the others; it is only shown to operators.
+            _ => ConsumeFromWhere::LastOffset,
+        };
+        Some(ConsumerData {
+            consume_from_where: from,
+            consume_type: ConsumeType::Passively,
+            group_name: core.group.to_string(),
+            message_model: MessageModel::Clustering,
+            subscription_data_set: core
+                .subscriptions()
+                .values()
+                .map(|one| SubscriptionData::from(&**one))
+                .collect(),
+            unit_mode: false,
+        })
+    }
+
+    fn topics(&self) -> Vec<String> {
+        self.0.core.subscriptions().keys().map(|topic| topic.to_string()).collect()
+    }
+
+    fn notice(&self, notice: Notice) {
+        let core = &self.0.core;
+        match notice {
+            Notice::Request(incoming) => requests::answer(core, &incoming),
+            notice => core.post_rebalance(RebalanceEvent::Notice(core.clone(), notice)),
+        }
+    }
+
+    fn shutdown(&self, grace: Duration) -> ShutdownReport {
+        Inner::shutdown(&self.0, grace)
+    }
+}

@@ -1,0 +1,64 @@
+//! The figures of a push consumer at one moment.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::consumer::core::Core;
+use crate::consumer::offset::Offset;
+use crate::consumer::process_queue::ProcessQueue;
+use crate::consumer::slot::Running;
+use crate::consumer::stats::{ConsumerStats, QueueStats};
+
+pub(super) fn take(core: &Arc<Core>) -> ConsumerStats {
+    let now = core.now();
+    let slots = core.slots();
+    let running: Vec<Running> = slots.iter().filter_map(|slot| slot.running(now)).collect();
+    let (succeeded, failed) = slots
+        .iter()
+        .map(|slot| slot.counts.messages())
+        .fold((0, 0), |(all_succeeded, all_failed), (succeeded, failed)| {
+            (all_succeeded + succeeded, all_failed + failed)
+        });
+    let queues: Vec<QueueStats> =
+        core.owned().iter().map(|process| queue_stats(core, process, &running)).collect();
+    let (threads, _) = core.ready.threads();
+    ConsumerStats {
+        cached_messages: queues.iter().map(|queue| queue.cached_messages).sum(),
+        cached_bytes: queues.iter().map(|queue| queue.cached_bytes).sum(),
+        queues,
+        threads,
+        busy_threads: slots.iter().filter(|slot| slot.is_busy()).count(),
+        pulled: core.totals.pulled.load(Ordering::Relaxed),
+        succeeded,
+        failed,
+        reconsumed: core.totals.reconsumed.load(Ordering::Relaxed),
+        dead_letters: core.totals.dead_letters.load(Ordering::Relaxed),
+        listener_time: core.totals.listener_time.snapshot(),
+        wait_time: core.totals.wait_time.snapshot(),
+    }
+}
+
+fn queue_stats(core: &Core, process: &ProcessQueue, running: &[Running]) -> QueueStats {
+    let load = process.load();
+    let mine = || running.iter().filter(|call| call.work.queue.id() == process.id());
+    let max = process.facts.max();
+    let lag = max.map(|max| u64::try_from(max.wire() - process.watermark().wire()).unwrap_or(0));
+    let last_pull = process.facts.last_pull.load(Ordering::Relaxed);
+    let age = core.instance.clock().millis().saturating_sub(last_pull);
+    QueueStats {
+        queue: process.queue().clone(),
+        generation: process.id(),
+        position: process.facts.next().wire(),
+        committed: process.facts.committed().map(Offset::wire),
+        max_offset: max.map(Offset::wire),
+        lag,
+        cached_messages: load.messages,
+        cached_bytes: load.bytes,
+        in_flight: mine().map(|call| call.range.len()).sum(),
+        oldest_in_flight: mine().map(|call| call.since).max(),
+        last_pull: (last_pull > 0).then(|| Duration::from_millis(u64::try_from(age).unwrap_or(0))),
+        waiting: process.facts.waiting().map(|(waiting, _)| waiting),
+        last_error: process.facts.last_error(),
+    }
+}

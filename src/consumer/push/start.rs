@@ -1,0 +1,92 @@
+//! From checked settings to a running push consumer.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::bounded;
+
+use super::PushConsumer;
+use super::end::Inner;
+use super::member::Membership;
+use crate::client::{Client, Instance};
+use crate::consumer::core::{Core, Parts};
+use crate::consumer::listener::Listener;
+use crate::consumer::loops::Loops;
+use crate::consumer::rebalance_loop::RebalanceEvent;
+use crate::consumer::settings::Settings;
+use crate::error::{Error, ErrorKind, Result};
+use crate::message::{Filter, Subscription, retry_topic};
+
+pub(super) fn start(
+    client: Client,
+    group: String,
+    settings: Settings,
+    listener: Listener,
+    topics: BTreeMap<String, Filter>,
+) -> Result<PushConsumer> {
+    let instance = client.instance().clone();
+    let deadline = Instant::now() + instance.config().start_timeout;
+    let version = instance.clock().millis();
+    let mut subscriptions: BTreeMap<Arc<str>, Arc<Subscription>> = BTreeMap::new();
+    for (topic, filter) in &topics {
+        let wire: Arc<str> = instance.namespace().topic(topic).into();
+        let subscription = Subscription::parse(&*wire, filter, version).map_err(Error::invalid_input)?;
+        if !instance.config().in_background {
+            find_topic(&instance, &wire, deadline)?;
+        }
+        subscriptions.insert(wire, Arc::new(subscription));
+    }
+    let retries: Arc<str> = retry_topic(&instance.namespace().group(&group)).into();
+    let everything = Subscription::parse(&*retries, &Filter::all(), version).map_err(Error::invalid_input)?;
+    subscriptions.insert(retries, Arc::new(everything));
+
+    let loops = instance.extension(|| Loops::start(&instance))?;
+    let in_background = instance.config().in_background;
+    let threads = settings.consume_threads;
+    let core = Arc::new(Core::new(Parts {
+        plain_group: group.into(),
+        settings,
+        instance: instance.clone(),
+        listener,
+        budget: loops.budget().clone(),
+        subscriptions,
+        pull: loops.pull().clone(),
+        timer: loops.timer().clone(),
+        rebalance: loops.rebalance().clone(),
+    }));
+    let inner = Arc::new(Inner::new(core.clone(), client));
+    // Before it can be heard of: a rebalance that a broker asks for must find it.
+    let (ready, is_ready) = bounded(1);
+    core.post_rebalance(RebalanceEvent::Start { core: core.clone(), ready });
+    let consumer = PushConsumer { inner: inner.clone() };
+    inner.start_threads(threads)?;
+    instance.register(Arc::new(Membership(inner)))?;
+    if !in_background && is_ready.recv_deadline(deadline).is_err() {
+        log::warn!(
+            "consumer {} has started, but not every queue has its start position yet: see stats()",
+            core.plain_group
+        );
+    }
+    log::info!("consumer {} started on client {}", core.plain_group, instance.id());
+    Ok(consumer)
+}
+
+/// A topic that was made a moment ago may not have reached the name servers yet.
+fn find_topic(instance: &Instance, topic: &str, deadline: Instant) -> Result<()> {
+    let patience = Instant::now() + TOPIC_PATIENCE;
+    loop {
+        match instance.route_or_fetch(topic, deadline) {
+            Ok(_) => return Ok(()),
+            Err(error)
+                if error.kind() == ErrorKind::TopicNotFound && Instant::now() < patience.min(deadline) =>
+            {
+                std::thread::sleep(ASK_TOPIC_AGAIN);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+const TOPIC_PATIENCE: Duration = Duration::from_secs(1);
+const ASK_TOPIC_AGAIN: Duration = Duration::from_millis(100);

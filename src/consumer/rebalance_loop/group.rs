@@ -1,0 +1,674 @@
+//! One consumer in the hands of `rmq-rebalance`: its topics, its queues, its rounds.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::Sender;
+
+use super::requests::{self, Request, Requests};
+use crate::client::{Notice, ShutdownReport, panic_text, random};
+use crate::consumer::assignment::{Action, Ask, Assignment, Policy, REVOKE_TIME};
+use crate::consumer::core::Core;
+use crate::consumer::events::Event;
+use crate::consumer::fetch::Correction;
+use crate::consumer::offset::Offset;
+use crate::consumer::process_queue::{Limits, ProcessQueue};
+use crate::consumer::pull_loop::PullEvent;
+use crate::consumer::rebalance::{Cadence, Members, diff, is_taken_from_live_member};
+use crate::consumer::stats::{StartReason, Waiting};
+use crate::message::{MessageQueue, RETRY_PREFIX};
+use crate::protocol::Frame;
+use crate::remoting::CallError;
+
+/// One consumer.
+pub(super) struct Group {
+    core: Arc<Core>,
+    cadence: Cadence,
+    topics: HashMap<Arc<str>, Topic>,
+    queues: BTreeMap<MessageQueue, Owned>,
+    /// The generations of the process queues, for events that name only those.
+    generations: HashMap<u64, MessageQueue>,
+    next_epoch: u64,
+    commit_at: Instant,
+    /// To be committed soon, since nothing is left to do.
+    idle: VecDeque<(Instant, u64)>,
+    /// Brokers whose connection was lost: they may come back with older offsets.
+    lost: HashSet<Arc<str>>,
+    /// How often the route of the retry topic was asked for in vain, and when it is next.
+    retry_asks: usize,
+    retry_ask_at: Option<Instant>,
+    ready: Option<Sender<()>>,
+    ending: Option<Ending>,
+    over: bool,
+}
+
+/// What is known of one subscribed topic.
+#[derive(Default)]
+struct Topic {
+    members: Option<Members>,
+    /// A list of members is on its way.
+    asking: bool,
+    /// How often in a row our own id was missing from the list.
+    missing: u32,
+    /// What the last round gave us.
+    wanted: Option<BTreeSet<MessageQueue>>,
+}
+
+/// One queue that is wanted, or that is being given up.
+struct Owned {
+    assignment: Assignment,
+    process: Option<Arc<ProcessQueue>>,
+    /// Answers to requests of a former life of the same queue change nothing.
+    epoch: u64,
+}
+
+struct Ending {
+    listeners: Instant,
+    done: Sender<ShutdownReport>,
+    report: ShutdownReport,
+}
+
+impl Group {
+    pub(super) fn new(core: Arc<Core>, ready: Sender<()>) -> Self {
+        let now = core.now();
+        Self {
+            cadence: Cadence::new(now),
+            topics: HashMap::new(),
+            queues: BTreeMap::new(),
+            generations: HashMap::new(),
+            next_epoch: 0,
+            commit_at: later(now, core.settings.commit_interval),
+            idle: VecDeque::new(),
+            lost: HashSet::new(),
+            retry_asks: 0,
+            retry_ask_at: None,
+            ready: Some(ready),
+            ending: None,
+            over: false,
+            core,
+        }
+    }
+
+    pub(super) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    /// Whether it has ended and can be forgotten.
+    pub(super) fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Whether this generation is one of its queues.
+    pub(super) fn has(&self, id: u64) -> bool {
+        self.generations.contains_key(&id)
+    }
+
+    /// When [`due`](Self::due) must be called.
+    pub(super) fn deadline(&self) -> Instant {
+        let queues = self.queues.values().filter_map(|owned| owned.assignment.deadline());
+        let idle = self.idle.front().map(|(at, _)| *at);
+        let round = self.ending.is_none().then(|| self.cadence.due());
+        let first = queues.chain(idle).chain(round).chain(self.retry_ask_at).min();
+        first.map_or(self.commit_at, |at| at.min(self.commit_at))
+    }
+
+    /// Something may have changed.
+    pub(super) fn wake(&mut self) {
+        self.cadence.wake(self.core.now());
+    }
+
+    /// The last round left something open.
+    pub(super) fn unsettled(&mut self) {
+        self.cadence.unsettled(self.core.now(), random::fraction());
+    }
+
+    /// Does what has become due.
+    pub(super) fn due(&mut self, requests: &mut Requests) {
+        let now = self.core.now();
+        let due: Vec<MessageQueue> = self
+            .queues
+            .iter()
+            .filter(|(_, owned)| owned.assignment.deadline().is_some_and(|at| at <= now))
+            .map(|(queue, _)| queue.clone())
+            .collect();
+        for queue in due {
+            self.drive(&queue, requests, |assignment, now, watermark| assignment.due(now, watermark));
+        }
+        while self.idle.front().is_some_and(|(at, _)| *at <= now) {
+            if let Some((_, id)) = self.idle.pop_front()
+                && let Some(queue) = self.generations.get(&id).cloned()
+            {
+                self.commit(&queue, requests);
+            }
+        }
+        if self.retry_ask_at.is_some_and(|at| at <= now) {
+            self.retry_ask_at = None;
+            self.want_retry_route();
+        }
+        if now >= self.commit_at {
+            self.commit_at = later(now, self.core.settings.commit_interval);
+            self.commit_all(requests);
+        }
+        if self.ending.is_none() && now >= self.cadence.due() {
+            self.round(requests);
+        }
+        self.tell_ready();
+        self.tell_ended();
+    }
+
+    pub(super) fn noticed(&mut self, notice: Notice, requests: &mut Requests) {
+        match notice {
+            Notice::RouteChanged(_) => {
+                self.wake();
+                self.core.post_pull(PullEvent::NudgeAll);
+            }
+            Notice::ConsumerIdsChanged => self.wake(),
+            Notice::Heartbeaten { address } => {
+                self.want_retry_route();
+                self.wake();
+                self.core.post_pull(PullEvent::NudgeAll);
+                self.recommit(&address, requests);
+            }
+            Notice::RouteMissing(topic) => {
+                if topic.starts_with(RETRY_PREFIX) {
+                    let delay = RETRY_ROUTE_DELAYS.get(self.retry_asks).or(RETRY_ROUTE_DELAYS.last());
+                    self.retry_asks += 1;
+                    self.retry_ask_at = delay.map(|delay| self.core.now() + *delay);
+                }
+                if !topic.starts_with(RETRY_PREFIX) && self.core.subscription(&topic).is_some() {
+                    let topic = self.core.instance.namespace().strip(&topic);
+                    self.core.emit(Event::TopicMissing { topic });
+                }
+            }
+            Notice::Disconnected { address, error } => {
+                if let Some(name) = self.core.instance.broker_name(&address) {
+                    self.lost.insert(name);
+                }
+                let event = Event::Disconnected { server: address.to_string(), error: error.to_string() };
+                self.core.emit(event);
+            }
+            Notice::RouteFailed(_)
+            | Notice::BrokerUp { .. }
+            | Notice::HeartbeatRefused { .. }
+            | Notice::Request(_) => {}
+        }
+    }
+
+    pub(super) fn drained(&mut self, id: u64, requests: &mut Requests) {
+        let Some(queue) = self.generations.get(&id).cloned() else { return };
+        self.drive(&queue, requests, |assignment, now, watermark| assignment.drained(now, watermark));
+    }
+
+    pub(super) fn idle(&mut self, id: u64, _: &mut Requests) {
+        self.idle.push_back((self.core.now() + IDLE_COMMIT, id));
+    }
+
+    pub(super) fn rebuild(&mut self, id: u64, requests: &mut Requests) {
+        let Some(queue) = self.generations.get(&id).cloned() else { return };
+        log::warn!("{queue} is rebuilt");
+        self.drive(&queue, requests, |assignment, now, _| assignment.rebuild(now + REVOKE_TIME));
+    }
+
+    pub(super) fn corrected(
+        &mut self,
+        id: u64,
+        from: Offset,
+        correction: Correction,
+        requests: &mut Requests,
+    ) {
+        let Some(queue) = self.generations.get(&id).cloned() else { return };
+        let (to, reason) = match correction {
+            Correction::Moved(to) => {
+                log::warn!("{queue}: offset {from} does not exist, going on at {to}");
+                let event = Event::OffsetCorrected { queue: queue.clone(), from: from.wire(), to: to.wire() };
+                self.core.emit(event);
+                (to, StartReason::Corrected)
+            }
+            Correction::Reset(to) => {
+                self.tell_reset(&queue, to);
+                (to, StartReason::Reset)
+            }
+        };
+        self.drive(&queue, requests, |assignment, now, _| assignment.reset(to, reason, now + REVOKE_TIME));
+    }
+
+    pub(super) fn reset(&mut self, offsets: Vec<(MessageQueue, Offset)>, requests: &mut Requests) {
+        for (queue, to) in offsets {
+            if self.queues.contains_key(&queue) {
+                self.tell_reset(&queue, to);
+                self.drive(&queue, requests, |assignment, now, _| {
+                    assignment.reset(to, StartReason::Reset, now + REVOKE_TIME)
+                });
+            }
+        }
+    }
+
+    pub(super) fn shutdown(
+        &mut self,
+        listeners: Instant,
+        end: Instant,
+        done: Sender<ShutdownReport>,
+        requests: &mut Requests,
+    ) {
+        self.ending = Some(Ending { listeners, done, report: ShutdownReport::default() });
+        // A part of what is left after the listeners: the goodbye needs some too.
+        let commit_time = end.saturating_duration_since(listeners) * 2 / 3;
+        let queues: Vec<MessageQueue> = self.queues.keys().cloned().collect();
+        for queue in queues {
+            self.drive(&queue, requests, |assignment, _, _| assignment.shutdown(listeners, commit_time));
+        }
+        self.tell_ended();
+    }
+
+    pub(super) fn answered(
+        &mut self,
+        request: Request,
+        answer: Result<Frame, CallError>,
+        requests: &mut Requests,
+    ) {
+        match request {
+            Request::Members { topic, address } => {
+                self.members_came(&topic, &address, requests::member_ids(answer), requests);
+            }
+            Request::Ask { queue, epoch, ask } => {
+                if !self.is_current(&queue, epoch) {
+                    return;
+                }
+                match ask {
+                    Ask::Stored => {
+                        let stored = requests::stored_offset(answer).inspect_err(|error| {
+                            log::warn!("the stored offset of {queue} could not be read: {error}");
+                        });
+                        self.drive(&queue, requests, |assignment, now, _| assignment.stored(stored, now));
+                    }
+                    ask => {
+                        let offset = requests::queue_offset(answer).inspect_err(|error| {
+                            log::warn!("{queue}: the broker could not tell {ask:?}: {error}");
+                        });
+                        self.drive(&queue, requests, |assignment, now, _| assignment.resolved(offset, now));
+                    }
+                }
+            }
+            Request::Commit { queue, epoch } => {
+                if self.is_current(&queue, epoch) {
+                    self.committed(&queue, requests::done(answer), requests);
+                }
+            }
+        }
+    }
+
+    /// Asks for the members of each subscribed topic; what changes, changes when the answers come.
+    fn round(&mut self, requests: &mut Requests) {
+        let now = self.core.now();
+        let subscriptions = self.core.subscriptions();
+        self.topics.retain(|topic, _| subscriptions.contains_key(topic));
+        let gone: Vec<MessageQueue> =
+            self.queues.keys().filter(|queue| !subscriptions.contains_key(queue.topic())).cloned().collect();
+        for queue in gone {
+            self.unwant(&queue, requests);
+        }
+        let mut settled = true;
+        for (topic, subscription) in subscriptions.iter() {
+            let asked = self.ask_members(topic, subscription.version, requests);
+            // A retry topic may appear later: nothing waits for it.
+            settled &= asked || topic.starts_with(RETRY_PREFIX);
+        }
+        self.cadence.ran(now, settled, random::fraction());
+    }
+
+    /// Whether somebody could be asked.
+    fn ask_members(&mut self, topic: &Arc<str>, version: i64, requests: &mut Requests) -> bool {
+        let state = self.topics.entry(topic.clone()).or_default();
+        if state.asking {
+            return true;
+        }
+        let instance = &self.core.instance;
+        let Some(address) = instance.route(topic).and_then(|_| instance.any_broker_of(topic)) else {
+            instance.want_route(topic);
+            return false;
+        };
+        // A broker has been told before it is asked; its acknowledgement wakes the next round.
+        if !instance.is_told(&address, &self.core.group, topic, version) {
+            instance.heartbeat_now(Some(&address));
+            return false;
+        }
+        state.asking = true;
+        requests.members(&self.core.group, topic, &address);
+        true
+    }
+
+    fn members_came(
+        &mut self,
+        topic: &Arc<str>,
+        address: &Arc<str>,
+        ids: Result<Vec<String>, String>,
+        requests: &mut Requests,
+    ) {
+        match self.topics.get_mut(topic) {
+            Some(state) => state.asking = false,
+            None => return,
+        }
+        if self.ending.is_some() {
+            return;
+        }
+        let me = self.core.instance.id().to_owned();
+        let members = match ids {
+            Ok(ids) => Members::new(ids),
+            Err(error) => {
+                log::warn!(
+                    "{address} could not tell the members of {} for {topic}: {error}",
+                    self.core.group
+                );
+                self.core.instance.heartbeat_now(Some(address));
+                self.unsettled();
+                return;
+            }
+        };
+        let listed = members.contains(&me);
+        let missing = match self.topics.get_mut(topic) {
+            Some(state) => {
+                state.missing = if listed { 0 } else { state.missing + 1 };
+                state.missing
+            }
+            None => return,
+        };
+        if !listed {
+            log::warn!("{address} does not list this member of {} (time {missing})", self.core.group);
+            self.core.instance.heartbeat_now(Some(address));
+            self.unsettled();
+            // One lost heartbeat must not stop all consumption of the topic.
+            if missing < MISSING_LIMIT {
+                return;
+            }
+        }
+        self.allocate(topic, &me, members, requests);
+    }
+
+    fn allocate(&mut self, topic: &Arc<str>, me: &str, members: Members, requests: &mut Requests) {
+        let Some(route) = self.core.instance.route(topic) else { return };
+        let mut all = route.subscribe().to_vec();
+        all.sort_unstable();
+        let Some(mine) = self.share(topic, me, &members, &all) else {
+            self.unsettled();
+            return;
+        };
+        let wanted: BTreeSet<MessageQueue> =
+            mine.into_iter().filter(|queue| all.binary_search(queue).is_ok()).collect();
+        let owned: BTreeSet<MessageQueue> = self
+            .queues
+            .iter()
+            .filter(|(queue, owned)| queue.topic() == &**topic && !owned.assignment.is_leaving())
+            .map(|(queue, _)| queue.clone())
+            .collect();
+        let changes = diff(&owned, &wanted);
+        for queue in &changes.revoke {
+            self.unwant(queue, requests);
+        }
+        let before = self.topics.get(topic).and_then(|state| state.members.clone());
+        for queue in changes.assign {
+            let owns = |id: &str, members: &Members| {
+                self.share(topic, id, members, &all).is_some_and(|share| share.contains(&queue))
+            };
+            let settle = is_taken_from_live_member(me, before.as_ref(), &members, owns);
+            self.want(queue, settle, requests);
+        }
+        if let Some(state) = self.topics.get_mut(topic) {
+            state.members = Some(members);
+            state.wanted = Some(wanted);
+        }
+    }
+
+    /// The share of one member. `None` if the user's strategy panicked: then queues stay as they are.
+    fn share(
+        &self,
+        topic: &str,
+        id: &str,
+        members: &Members,
+        all: &[MessageQueue],
+    ) -> Option<Vec<MessageQueue>> {
+        let strategy = &self.core.settings.allocate;
+        let share = catch_unwind(AssertUnwindSafe(|| strategy(id, members.ids(), all)));
+        share
+            .inspect_err(|panic| {
+                let text = panic_text(&**panic).to_owned();
+                log::error!("the allocation strategy of {} panicked for {topic}: {text}", self.core.group);
+                self.core.emit(Event::ThreadRestarted { thread: "rmq-rebalance".into(), panic: text });
+            })
+            .ok()
+    }
+
+    fn want(&mut self, queue: MessageQueue, settle: bool, requests: &mut Requests) {
+        if self.queues.contains_key(&queue) {
+            // Its former life has not ended yet; the round after that takes it up.
+            self.unsettled();
+            return;
+        }
+        let policy = Policy {
+            from: self.core.settings.consume_from,
+            is_retry_topic: queue.topic().starts_with(RETRY_PREFIX),
+        };
+        let (assignment, actions) = Assignment::new(policy, settle, self.core.now());
+        self.next_epoch += 1;
+        let owned = Owned { assignment, process: None, epoch: self.next_epoch };
+        self.queues.insert(queue.clone(), owned);
+        self.perform(&queue, actions, requests);
+    }
+
+    fn unwant(&mut self, queue: &MessageQueue, requests: &mut Requests) {
+        if let Some(owned) = self.queues.get(queue)
+            && !owned.assignment.is_leaving()
+        {
+            self.drive(queue, requests, |assignment, now, watermark| {
+                assignment.unwant(now + REVOKE_TIME, watermark)
+            });
+        }
+    }
+
+    fn commit(&mut self, queue: &MessageQueue, requests: &mut Requests) {
+        self.drive(queue, requests, |assignment, _, watermark| assignment.commit_due(watermark));
+    }
+
+    fn commit_all(&mut self, requests: &mut Requests) {
+        let queues: Vec<MessageQueue> = self.queues.keys().cloned().collect();
+        for queue in queues {
+            self.commit(&queue, requests);
+        }
+    }
+
+    fn committed(&mut self, queue: &MessageQueue, answer: Result<(), String>, requests: &mut Requests) {
+        if let Err(error) = &answer {
+            log::warn!("the offset of {queue} was not committed: {error}");
+        }
+        self.drive(queue, requests, |assignment, now, watermark| {
+            assignment.committed(answer, now, watermark)
+        });
+        if let Some(owned) = self.queues.get(queue)
+            && let (Some(process), Some(acked)) = (&owned.process, owned.assignment.acked())
+        {
+            process.facts.set_committed(acked);
+        }
+    }
+
+    /// A broker that was away may have come back with older offsets than it confirmed before.
+    fn recommit(&mut self, address: &str, requests: &mut Requests) {
+        let Some(name) = self.core.instance.broker_name(address) else { return };
+        if !self.lost.remove(&name) {
+            return;
+        }
+        let queues: Vec<MessageQueue> =
+            self.queues.keys().filter(|queue| queue.broker_name() == &*name).cloned().collect();
+        for queue in queues {
+            if let Some(owned) = self.queues.get_mut(&queue) {
+                owned.assignment.doubt_commits();
+            }
+            self.commit(&queue, requests);
+        }
+    }
+
+    /// A broker makes the retry topic of a new group with its first heartbeat: it is asked for right after that, and
+    /// not only by the timer, so that the first retry is not late.
+    fn want_retry_route(&self) {
+        for topic in self.core.subscriptions().keys().filter(|topic| topic.starts_with(RETRY_PREFIX)) {
+            if self.core.instance.route(topic).is_none() {
+                self.core.instance.want_route(topic);
+            }
+        }
+    }
+
+    /// Tells one assignment something, and carries out what it says.
+    fn drive(
+        &mut self,
+        queue: &MessageQueue,
+        requests: &mut Requests,
+        tell: impl FnOnce(&mut Assignment, Instant, Offset) -> Vec<Action>,
+    ) {
+        let now = self.core.now();
+        let Some(owned) = self.queues.get_mut(queue) else { return };
+        let watermark = owned.process.as_ref().map_or(Offset::ZERO, |process| process.exact_watermark());
+        let actions = tell(&mut owned.assignment, now, watermark);
+        self.perform(queue, actions, requests);
+    }
+
+    fn perform(&mut self, queue: &MessageQueue, actions: Vec<Action>, requests: &mut Requests) {
+        for action in actions {
+            let Some(epoch) = self.queues.get(queue).map(|owned| owned.epoch) else { return };
+            match action {
+                Action::Ask(ask) => {
+                    if let Err(error) = requests.ask(&self.core.group, queue, epoch, ask) {
+                        self.drive(queue, requests, |assignment, now, _| match ask {
+                            Ask::Stored => assignment.stored(Err(error), now),
+                            _ => assignment.resolved(Err(error), now),
+                        });
+                    }
+                }
+                Action::Commit(offset) => {
+                    if let Err(error) = requests.commit(&self.core.group, queue, epoch, offset) {
+                        self.committed(queue, Err(error), requests);
+                    }
+                }
+                Action::Activate { start, reason } => self.activate(queue, start, reason),
+                Action::Close => self.close(queue, requests),
+                Action::Release { committed, failed } => self.release(queue, committed, failed),
+            }
+        }
+    }
+
+    fn activate(&mut self, queue: &MessageQueue, start: Offset, reason: StartReason) {
+        self.let_go(queue);
+        let settings = &self.core.settings;
+        let limits = Limits {
+            messages: settings.pull_threshold_messages,
+            bytes: settings.pull_threshold_bytes,
+            span: settings.max_span,
+        };
+        let process = ProcessQueue::new(queue.clone(), start, limits, self.core.budget.clone());
+        let process = Arc::new(process);
+        let Some(owned) = self.queues.get_mut(queue) else { return };
+        if let Some(acked) = owned.assignment.acked() {
+            process.facts.set_committed(acked);
+        }
+        owned.process = Some(process.clone());
+        self.generations.insert(process.id(), queue.clone());
+        log::info!("{} consumes {queue} from offset {start}: {reason}", self.core.plain_group);
+        self.core.own(process.clone());
+        self.core.post_pull(PullEvent::Attach(self.core.clone(), process));
+        self.core.emit(Event::Assigned { queue: queue.clone(), offset: start.wire(), reason });
+    }
+
+    fn close(&mut self, queue: &MessageQueue, requests: &mut Requests) {
+        let Some(process) = self.queues.get(queue).and_then(|owned| owned.process.clone()) else { return };
+        let (settled, not_used_up) = process.close();
+        self.core.ready.went(not_used_up);
+        process.facts.set_waiting(Some(Waiting::Revoking), self.core.now());
+        self.core.post_pull(PullEvent::Detach(process.id()));
+        if settled.drained {
+            self.drive(queue, requests, |assignment, now, watermark| assignment.drained(now, watermark));
+        }
+    }
+
+    fn release(&mut self, queue: &MessageQueue, committed: Option<Offset>, failed: Option<String>) {
+        let process = self.queues.get(queue).and_then(|owned| owned.process.clone());
+        let left = process.map(|process| process.left()).unwrap_or_default();
+        self.let_go(queue);
+        self.queues.remove(queue);
+        let committed = committed.map(Offset::wire);
+        let abandoned = left.running.len();
+        log::info!("{} gives up {queue}, committed {committed:?}", self.core.plain_group);
+        if let Some(failed) = &failed {
+            log::warn!("the last offset of {queue} was not confirmed: {failed}");
+        }
+        match &mut self.ending {
+            None => self.wake(),
+            Some(Ending { report, .. }) => {
+                report.released += left.untouched;
+                let running = left.running.iter().map(|offset| (queue.clone(), offset.wire()));
+                report.abandoned.extend(running);
+                report.committed.extend(committed.map(|offset| (queue.clone(), offset)));
+                report.uncommitted.extend(failed.map(|failed| (queue.clone(), failed)));
+            }
+        }
+        self.core.emit(Event::Revoked { queue: queue.clone(), committed, abandoned });
+    }
+
+    /// The present process queue of this queue, if any, is history.
+    fn let_go(&mut self, queue: &MessageQueue) {
+        if let Some(process) = self.queues.get_mut(queue).and_then(|owned| owned.process.take()) {
+            self.generations.remove(&process.id());
+            self.core.post_pull(PullEvent::Detach(process.id()));
+            self.core.disown(&process);
+            process.clear();
+        }
+    }
+
+    fn is_current(&self, queue: &MessageQueue, epoch: u64) -> bool {
+        self.queues.get(queue).is_some_and(|owned| owned.epoch == epoch)
+    }
+
+    fn tell_reset(&self, queue: &MessageQueue, to: Offset) {
+        log::info!("{queue} was reset to {to}");
+        self.core.emit(Event::OffsetReset { queue: queue.clone(), to: to.wire() });
+    }
+
+    /// The first assignment is complete when every topic has one and every queue has a start or a reason.
+    fn tell_ready(&mut self) {
+        if self.ready.is_none() {
+            return;
+        }
+        let subscriptions = self.core.subscriptions();
+        let mut topics = subscriptions.keys().filter(|topic| !topic.starts_with(RETRY_PREFIX));
+        let assigned = topics.all(|topic| self.topics.get(topic).is_some_and(|state| state.wanted.is_some()));
+        if assigned && !self.queues.values().any(|owned| owned.assignment.is_at_first_try()) {
+            self.core.emit(Event::Ready);
+            if let Some(ready) = self.ready.take() {
+                // Who has stopped waiting for it has gone on without.
+                let _ = ready.send(());
+            }
+        }
+    }
+
+    fn tell_ended(&mut self) {
+        let now = self.core.now();
+        let Some(ending) = &mut self.ending else { return };
+        if now >= ending.listeners {
+            self.core.slots().iter().for_each(|slot| slot.cancel());
+        }
+        if self.queues.is_empty() {
+            self.over = true;
+            drop(ending.done.send(std::mem::take(&mut ending.report)));
+        }
+    }
+}
+
+fn later(now: Instant, by: Duration) -> Instant {
+    // Too far ahead to be expressed is never.
+    now.checked_add(by).unwrap_or(now + NEVER)
+}
+
+/// After each answer that there is no retry topic.
+const RETRY_ROUTE_DELAYS: [Duration; 4] =
+    [Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30)];
+const IDLE_COMMIT: Duration = Duration::from_millis(100);
+const MISSING_LIMIT: u32 = 3;
+const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);

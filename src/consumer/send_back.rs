@@ -1,0 +1,373 @@
+//! Messages on their way back to a broker, for a retry or as dead letters.
+//!
+//! A message whose listener did not accept it is finished only when a broker has confirmed that it holds it. Until
+//! then it pins the offset of its queue: first the broker that stores it is asked (36), then it is sent as a new
+//! message to the retry topic, and when nobody takes it, it stays here and is tried again, ever more slowly.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::core::{Core, Item};
+use super::events::Event;
+use super::offset::Offset;
+use super::process_queue::{ProcessQueue, Retry};
+use super::run::Run;
+use super::timer_loop::{Due, TimerEvent};
+use crate::client::{ConsumeStatus, Role};
+use crate::message::{MessageView, properties, retry_topic, sys_flag};
+use crate::protocol::headers::{ConsumerSendBack, SendMessage};
+use crate::protocol::{Frame, RemotingCommand, RequestCode, ResponseCode};
+use crate::remoting::{CallError, ReplySink};
+
+/// What is to become of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Back {
+    /// It comes again; the broker chooses the delay by its count.
+    Later,
+    /// It comes again after this delay level.
+    Level(i32),
+    /// It does not come again.
+    DeadLetter,
+}
+
+impl Back {
+    /// `levels` is the delay table of the broker; `ReconsumeAfter` takes the first level not below it.
+    pub(crate) fn of(status: ConsumeStatus, levels: &[Duration]) -> Self {
+        match status {
+            ConsumeStatus::Success | ConsumeStatus::ReconsumeLater => Self::Later,
+            ConsumeStatus::DeadLetter => Self::DeadLetter,
+            ConsumeStatus::ReconsumeAfter(delay) => {
+                let level = levels.iter().position(|level| *level >= delay).map_or(levels.len(), |at| at + 1);
+                Self::Level(i32::try_from(level.max(1)).unwrap_or(i32::MAX))
+            }
+        }
+    }
+
+    fn delay_level(self) -> i32 {
+        match self {
+            Self::Later => 0,
+            Self::Level(level) => level,
+            Self::DeadLetter => -1,
+        }
+    }
+}
+
+/// One message to go back.
+pub(crate) struct SendBack {
+    pub(crate) core: Arc<Core>,
+    pub(crate) queue: Arc<ProcessQueue>,
+    pub(crate) run: Arc<Run>,
+    /// Its place in the run.
+    pub(crate) index: u32,
+    pub(crate) back: Back,
+    /// How often it was consumed before, local retries included.
+    pub(crate) times: u32,
+}
+
+/// All messages of a client that are on their way back. Owned by `rmq-pull`.
+pub(super) struct SendBacks {
+    sink: ReplySink,
+    next: u64,
+    under_way: HashMap<u64, UnderWay>,
+    brokers: HashMap<Arc<str>, Broker>,
+    /// How often a message has failed to go back, by generation and offset, while its listener sees it again.
+    failures: HashMap<(u64, Offset), u32>,
+}
+
+struct UnderWay {
+    what: SendBack,
+    stage: Stage,
+    tries: u32,
+}
+
+enum Stage {
+    /// In the queue of its broker, or in flight to it.
+    Asked { broker: Arc<str> },
+    /// Sent as a new message, after this went wrong.
+    Sent { first: String },
+    /// Nobody took it.
+    Waiting,
+}
+
+#[derive(Default)]
+struct Broker {
+    in_flight: usize,
+    queued: VecDeque<u64>,
+}
+
+impl SendBacks {
+    /// Answers come back through `sink`, to be given to [`answered`](Self::answered).
+    pub(super) fn new(sink: ReplySink) -> Self {
+        Self { sink, next: 0, under_way: HashMap::new(), brokers: HashMap::new(), failures: HashMap::new() }
+    }
+
+    /// Begins with one. `ProcessQueue::send_back` was called for it.
+    pub(super) fn begin(&mut self, what: SendBack) {
+        let key = (what.queue.id(), what.run.offset_of(what.index));
+        let tries = self.failures.get(&key).copied().unwrap_or(0);
+        self.next += 1;
+        let id = self.next;
+        let broker = what.queue.queue().shared_broker_name().clone();
+        self.under_way.insert(id, UnderWay { what, stage: Stage::Asked { broker }, tries });
+        self.ask(id);
+    }
+
+    /// A broker has answered, or will not.
+    pub(super) fn answered(&mut self, id: u64, answer: Result<Frame, CallError>) {
+        let problem = match answer {
+            Ok(frame) => match frame.head() {
+                Ok(head)
+                    if ResponseCode(head.code) == ResponseCode::SUCCESS || is_stored(head.code, &frame) =>
+                {
+                    None
+                }
+                Ok(head) => Some(ResponseCode(head.code).to_string()),
+                Err(error) => Some(error.to_string()),
+            },
+            Err(error) => Some(error.to_string()),
+        };
+        let Some(entry) = self.under_way.get(&id) else { return };
+        if let Stage::Asked { broker } = &entry.stage {
+            let broker = broker.clone();
+            self.next_of(&broker);
+        }
+        match problem {
+            None => self.confirmed(id),
+            Some(problem) => self.failed(id, problem),
+        }
+    }
+
+    /// The waiting time of one is over.
+    pub(super) fn due(&mut self, id: u64) {
+        let Some(entry) = self.under_way.get_mut(&id) else { return };
+        let what = &entry.what;
+        // Only "later" means that the listener should look again; an explicit wish is only sent again.
+        if what.back == Back::Later {
+            let retry = Retry { run: what.run.clone(), index: what.index, times: what.times + 1 };
+            if let Some(oldest) = what.queue.retry(retry) {
+                what.core.ready.put(Item::Queue(what.queue.clone()), oldest);
+                what.core.ready.wake(Instant::now(), what.core.listener_time());
+            }
+            self.under_way.remove(&id);
+        } else if what.queue.send_back_again() {
+            let broker = what.queue.queue().shared_broker_name().clone();
+            entry.stage = Stage::Asked { broker };
+            self.ask(id);
+        } else {
+            self.under_way.remove(&id);
+        }
+    }
+
+    /// A process queue has ended.
+    pub(super) fn forget(&mut self, queue: u64) {
+        self.failures.retain(|(known, _), _| *known != queue);
+    }
+
+    fn ask(&mut self, id: u64) {
+        let Some(entry) = self.under_way.get(&id) else { return };
+        let Stage::Asked { broker: name } = &entry.stage else { return };
+        let Some(view) = entry.what.run.view(entry.what.index) else { return };
+        // An element of an inner batch has the place of the whole batch: sending that back would repeat all of it.
+        let whole = view.sys_flag() & (sys_flag::INNER_BATCH | sys_flag::NEED_UNWRAP) == 0;
+        let address = entry.what.core.instance.broker_address(name, Role::Master);
+        let (Some((address, _)), true) = (address, whole) else {
+            let why = if whole { "no master of its broker is known" } else { "it is part of a batch" };
+            self.send(id, why.to_owned());
+            return;
+        };
+        let broker = self.brokers.entry(name.clone()).or_default();
+        if broker.in_flight >= MOST_IN_FLIGHT {
+            broker.queued.push_back(id);
+            return;
+        }
+        broker.in_flight += 1;
+        let core = &entry.what.core;
+        let header = ConsumerSendBack {
+            offset: view.commit_log_offset(),
+            group: core.group.to_string(),
+            delay_level: entry.what.back.delay_level(),
+            origin_msg_id: Some(view.message_id().to_owned()),
+            origin_topic: Some(wire_topic(core, &view)),
+            unit_mode: Some(false),
+            max_reconsume_times: i32::try_from(core.settings.max_reconsume_times).ok(),
+            bname: Some(name.to_string()),
+        };
+        let command = RemotingCommand::with_header(RequestCode::CONSUMER_SEND_MSG_BACK, &header);
+        let timeout = core.instance.config().request_timeout;
+        core.instance.invoke(&address, command, timeout, self.sink.reply(id));
+    }
+
+    /// One of this broker's is answered: the next may go.
+    fn next_of(&mut self, name: &Arc<str>) {
+        let Some(broker) = self.brokers.get_mut(name) else { return };
+        broker.in_flight = broker.in_flight.saturating_sub(1);
+        if let Some(id) = broker.queued.pop_front() {
+            self.ask(id);
+        }
+    }
+
+    fn failed(&mut self, id: u64, problem: String) {
+        let Some(entry) = self.under_way.get(&id) else { return };
+        match &entry.stage {
+            Stage::Asked { .. } => self.send(id, problem),
+            Stage::Sent { first } => {
+                let problem = format!("{first}; as a new message: {problem}");
+                self.wait(id, problem);
+            }
+            Stage::Waiting => {}
+        }
+    }
+
+    /// Sends it as a new message to the retry topic, to whichever broker takes it.
+    fn send(&mut self, id: u64, first: String) {
+        let Some(entry) = self.under_way.get_mut(&id) else { return };
+        let Some((address, command)) = retry_message(&entry.what) else {
+            self.wait(id, format!("{first}; no other broker is known"));
+            return;
+        };
+        entry.stage = Stage::Sent { first };
+        let instance = &entry.what.core.instance;
+        instance.invoke(&address, command, instance.config().request_timeout, self.sink.reply(id));
+    }
+
+    fn wait(&mut self, id: u64, problem: String) {
+        let Some(entry) = self.under_way.get_mut(&id) else { return };
+        entry.stage = Stage::Waiting;
+        entry.tries += 1;
+        let what = &entry.what;
+        let delay = FIRST_WAIT.saturating_mul(1 << (entry.tries - 1).min(8)).min(LONGEST_WAIT);
+        self.failures.insert((what.queue.id(), what.run.offset_of(what.index)), entry.tries);
+        if let Some(view) = what.run.view(what.index) {
+            log::warn!(
+                "message {} of {} could not be sent back, next try in {delay:?}: {problem}",
+                view.message_id(),
+                what.queue.queue()
+            );
+            what.core.emit(Event::SendBackFailed { message: view, error: problem, next_try: delay });
+        }
+        let settled = what.queue.wait_for_retry();
+        what.core.settled(&what.queue, settled);
+        what.core.post_timer(TimerEvent::At(what.core.now() + delay, Due::Retry(id)));
+    }
+
+    fn confirmed(&mut self, id: u64) {
+        let Some(UnderWay { what, .. }) = self.under_way.remove(&id) else { return };
+        self.failures.remove(&(what.queue.id(), what.run.offset_of(what.index)));
+        let core = &what.core;
+        let dead = what.back == Back::DeadLetter || what.times >= core.settings.max_reconsume_times;
+        if dead {
+            core.totals.dead_letters.fetch_add(1, Ordering::Relaxed);
+            if let Some(mut view) = what.run.view(what.index) {
+                view.set_reconsume_times(what.times);
+                log::warn!(
+                    "message {} of {} became a dead letter of {}",
+                    view.message_id(),
+                    what.queue.queue(),
+                    core.plain_group
+                );
+                core.emit(Event::DeadLetter { message: view });
+            }
+        } else {
+            core.totals.reconsumed.fetch_add(1, Ordering::Relaxed);
+        }
+        let settled = what.queue.sent_back(&what.run, what.index);
+        core.settled(&what.queue, settled);
+    }
+}
+
+/// The answer to a send that the broker has stored, if not as safely as it should.
+fn is_stored(code: i32, frame: &Frame) -> bool {
+    let stored = [
+        ResponseCode::FLUSH_DISK_TIMEOUT,
+        ResponseCode::FLUSH_SLAVE_TIMEOUT,
+        ResponseCode::SLAVE_NOT_AVAILABLE,
+    ];
+    stored.contains(&ResponseCode(code)) && frame.head().is_ok()
+}
+
+/// The topic that it was sent to, as the wire has it.
+fn wire_topic(core: &Core, view: &MessageView) -> String {
+    core.instance.namespace().topic(view.topic())
+}
+
+/// The message as a new one of the retry topic, and the broker to send it to: one of the retry topic's, if its route
+/// is known, else any other, and the message's own broker last.
+fn retry_message(what: &SendBack) -> Option<(Arc<str>, RemotingCommand)> {
+    let core = &what.core;
+    let view = what.run.view(what.index)?;
+    let topic = retry_topic(&core.group);
+    let own: &str = what.queue.queue().broker_name();
+    let masters: Vec<(Arc<str>, Arc<str>)> = core
+        .instance
+        .brokers()
+        .into_iter()
+        .filter(|(_, id, _)| *id == 0)
+        .map(|(name, _, address)| (name, address))
+        .collect();
+    let other = masters.iter().find(|(name, _)| &**name != own);
+    let (name, address) = other.or(masters.first())?.clone();
+
+    let max = core.settings.max_reconsume_times;
+    // A count above the limit makes it a dead letter.
+    let times =
+        if what.back == Back::DeadLetter { max.saturating_add(1) } else { what.times.saturating_add(1) };
+    let level = match what.back {
+        Back::Level(level) => level,
+        Back::Later | Back::DeadLetter => 3 + i32::try_from(what.times).unwrap_or(0),
+    };
+    let header = SendMessage {
+        producer_group: core.group.to_string(),
+        topic,
+        default_topic: "TBW102".to_owned(),
+        default_topic_queue_nums: 4,
+        queue_id: 0,
+        sys_flag: view.sys_flag() & (sys_flag::COMPRESSED | sys_flag::COMPRESSION_TYPE),
+        born_timestamp: crate::clock::millis_of(view.born_time()),
+        flag: view.flag(),
+        properties: Some(retry_properties(core, &view, level)),
+        reconsume_times: Some(i32::try_from(times).unwrap_or(i32::MAX)),
+        unit_mode: Some(false),
+        max_reconsume_times: i32::try_from(max).ok(),
+        batch: Some(false),
+        broker_name: Some(name.to_string()),
+    };
+    let command =
+        RemotingCommand::with_header(RequestCode::SEND_MESSAGE_V2, &header).body(view.body().to_vec());
+    Some((address, command))
+}
+
+/// Those of the message, and what marks it as a retry.
+fn retry_properties(core: &Core, view: &MessageView, level: i32) -> String {
+    let own =
+        [properties::ORIGIN_MESSAGE_ID, properties::RETRY_TOPIC, properties::DELAY, properties::TRAN_MSG];
+    let origin = view.property(properties::ORIGIN_MESSAGE_ID).unwrap_or(view.message_id());
+    let mut out = Vec::new();
+    let kept = view.properties().filter(|(name, _)| !own.contains(name));
+    properties::append(&mut out, kept);
+    properties::push(&mut out, properties::ORIGIN_MESSAGE_ID, origin);
+    properties::push(&mut out, properties::RETRY_TOPIC, &wire_topic(core, view));
+    properties::push(&mut out, properties::DELAY, &level.to_string());
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+const MOST_IN_FLIGHT: usize = 64;
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wished_delay_becomes_the_next_level_not_below_it() {
+        let levels = [1, 5, 10, 30].map(Duration::from_secs);
+        for (seconds, level) in [(0, 1), (1, 1), (2, 2), (10, 3), (29, 4), (31, 4), (9999, 4)] {
+            let status = ConsumeStatus::ReconsumeAfter(Duration::from_secs(seconds));
+            assert_eq!(Back::of(status, &levels), Back::Level(level), "{seconds} s");
+        }
+        assert_eq!(Back::of(ConsumeStatus::ReconsumeLater, &levels).delay_level(), 0);
+        assert_eq!(Back::of(ConsumeStatus::DeadLetter, &levels).delay_level(), -1);
+    }
+}

@@ -1,0 +1,140 @@
+//! `rmq-timer`: puts delayed pulls and retries back on their queue, and ends listener calls that take too long.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+
+use super::core::Core;
+use super::events::Event;
+use super::pull_loop::PullEvent;
+use super::send_back::{Back, SendBack};
+use super::slot::{Running, Slot};
+use crate::clock::Waiter;
+
+/// What the timer is asked for.
+#[derive(Debug)]
+pub(crate) enum TimerEvent {
+    /// Post this to `rmq-pull` then.
+    At(Instant, Due),
+    /// A listener call has begun and nobody looks after it.
+    Watch(Arc<Core>),
+    /// The last consumer of the client is gone.
+    Stop,
+}
+
+/// What has become due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Due {
+    /// The pull of this process queue.
+    Pull(u64),
+    /// The retry of this send-back.
+    Retry(u64),
+    /// A look at all queues.
+    Check,
+}
+
+/// The loop. Nothing in it waits for anything but its channel and the clock.
+pub(super) fn run(waiter: &Waiter, events: &Receiver<TimerEvent>, pull: &Sender<PullEvent>) {
+    let mut timer = Timer { heap: BinaryHeap::new(), watched: Vec::new(), next_look: None };
+    loop {
+        let deadline = timer.deadline();
+        match waiter.recv_deadline(events, deadline) {
+            Ok(TimerEvent::At(at, due)) => timer.heap.push(Reverse((at, due))),
+            Ok(TimerEvent::Watch(core)) => timer.watch(core, waiter.clock().instant()),
+            Ok(TimerEvent::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        let now = waiter.clock().instant();
+        while let Some(due) = timer.pop(now) {
+            // The pull loop ends before this one is told to.
+            drop(pull.send(PullEvent::Due(due)));
+        }
+        timer.look(now);
+    }
+}
+
+struct Timer {
+    heap: BinaryHeap<Reverse<(Instant, Due)>>,
+    watched: Vec<Arc<Core>>,
+    next_look: Option<Instant>,
+}
+
+impl Timer {
+    fn deadline(&self) -> Option<Instant> {
+        let due = self.heap.peek().map(|Reverse((at, _))| *at);
+        [due, self.next_look].into_iter().flatten().min()
+    }
+
+    fn pop(&mut self, now: Instant) -> Option<Due> {
+        let Reverse((at, _)) = self.heap.peek()?;
+        if *at > now {
+            return None;
+        }
+        self.heap.pop().map(|Reverse((_, due))| due)
+    }
+
+    fn watch(&mut self, core: Arc<Core>, now: Instant) {
+        self.watched.push(core);
+        self.next_look.get_or_insert(now + LOOK_EVERY);
+    }
+
+    /// Looks at the running calls, once a second while there are any.
+    fn look(&mut self, now: Instant) {
+        if self.next_look.is_none_or(|at| at > now) {
+            return;
+        }
+        self.watched.retain(|core| {
+            let slots = core.slots();
+            slots.iter().for_each(|slot| expire_if_late(core, slot, now));
+            let busy = slots.iter().any(|slot| slot.is_busy());
+            if !busy {
+                core.watched.store(false, Ordering::Release);
+                // A call may have begun between the look and the store, and seen "watched": look once more.
+                let again = slots.iter().any(|slot| slot.is_busy());
+                return again && !core.watched.swap(true, Ordering::AcqRel);
+            }
+            true
+        });
+        self.next_look = (!self.watched.is_empty()).then(|| now + LOOK_EVERY);
+    }
+}
+
+/// Sends the messages of a call back that runs longer than the consume timeout. Its listener is told that it is late;
+/// what it says later does not count.
+fn expire_if_late(core: &Arc<Core>, slot: &Slot, now: Instant) {
+    let Some(running) = slot.running(now) else { return };
+    if running.since < core.settings.consume_timeout || !slot.expire(&running) {
+        return;
+    }
+    let Running { work, range, since, .. } = running;
+    let first = work.run.view(range.start);
+    for index in range {
+        let Some(view) = work.run.view(index) else { continue };
+        work.queue.send_back();
+        core.post_pull(PullEvent::SendBack(SendBack {
+            core: core.clone(),
+            queue: work.queue.clone(),
+            run: work.run.clone(),
+            index,
+            back: Back::Level(LATE_LEVEL),
+            times: work.retried.unwrap_or(view.reconsume_times()),
+        }));
+    }
+    if let Some(message) = first {
+        log::warn!(
+            "message {} of {} has been in its listener on {} for {since:.1?} and is sent back",
+            message.message_id(),
+            work.queue.queue(),
+            slot.name()
+        );
+        core.emit(Event::ListenerLate { message, thread: slot.name().to_owned(), running: since });
+    }
+}
+
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// As the Java client: ten seconds with the standard table.
+const LATE_LEVEL: i32 = 3;

@@ -1,0 +1,278 @@
+//! `rmq-consume-N`: takes messages, calls the listener, settles the verdicts.
+
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::batch::Batch;
+use super::claims::Finished;
+use super::core::{Core, Item};
+use super::direct::{Came, Direct};
+use super::events::Event;
+use super::listener::Call;
+use super::process_queue::ProcessQueue;
+use super::pull_loop::PullEvent;
+use super::ready::Work as Next;
+use super::run::Run;
+use super::send_back::{Back, SendBack};
+use super::slot::{Slot, Work};
+use super::timer_loop::TimerEvent;
+use crate::client::{ConsumeStatus, Verdict, panic_text};
+use crate::message::MessageView;
+use crate::protocol::{Compression, DecodeError, Inflater, MAX_INFLATED};
+use crate::sync::Parker;
+
+/// One consume thread, until its consumer stops or has too many.
+pub(super) fn run(core: &Arc<Core>, slot: &Arc<Slot>, number: usize) {
+    CONSUMING.set(Some(Arc::as_ptr(core) as usize));
+    let parker = Parker::here();
+    let mut worker = Worker {
+        core,
+        slot,
+        number,
+        listener: None,
+        batch: Batch::of(slot.clone(), Instant::now()),
+        indices: Vec::new(),
+        inflater: Inflater::default(),
+    };
+    while let Next::Item(item) = core.ready.next(&parker) {
+        match item {
+            Item::Queue(queue) => worker.consume(&queue),
+            Item::Direct(direct) => worker.consume_directly(&direct),
+        }
+    }
+}
+
+/// Whether the calling thread is inside a listener of this consumer.
+pub(super) fn is_consuming_for(core: &Arc<Core>) -> bool {
+    CONSUMING.get() == Some(Arc::as_ptr(core) as usize)
+}
+
+thread_local! {
+    /// The consumer that this thread works for, by address; such a thread holds an `Arc` of it.
+    static CONSUMING: std::cell::Cell<Option<usize>> = const { std::cell::Cell::new(None) };
+}
+
+struct Worker<'a> {
+    core: &'a Arc<Core>,
+    slot: &'a Arc<Slot>,
+    number: usize,
+    listener: Option<Call>,
+    batch: Batch,
+    /// The places in the run of what is in the batch.
+    indices: Vec<u32>,
+    inflater: Inflater,
+}
+
+impl Worker<'_> {
+    /// Takes a run and works on it until it is used up.
+    fn consume(&mut self, queue: &Arc<ProcessQueue>) {
+        let size = self.core.settings.consume_batch_size;
+        let Some(taken) = queue.take(size) else { return };
+        if let Some(oldest) = taken.more {
+            self.core.ready.put(Item::Queue(queue.clone()), oldest);
+            self.core.ready.wake(Instant::now(), self.core.listener_time());
+        }
+        let run = taken.run;
+        self.slot.take_up(Work { queue: queue.clone(), run: run.clone(), retried: taken.retried });
+        self.batch.set_queue(queue.queue());
+        queue.facts.last_consume.store(self.core.instance.clock().millis(), Ordering::Relaxed);
+
+        let begun = Instant::now();
+        self.core.totals.wait_time.record(begun.saturating_duration_since(run.born()));
+        let mut now = begun;
+        let mut messages = 0;
+        let mut range = taken.range;
+        loop {
+            messages += range.end - range.start;
+            now = self.call(queue, &run, range.clone(), taken.retried, now);
+            if taken.retried.is_some() {
+                break;
+            }
+            if range.end == run.len() {
+                self.core.ready.went(run.len() as usize);
+                break;
+            }
+            match run.claims.claim(size) {
+                Some(next) => range = next,
+                None => break,
+            }
+        }
+        self.core.note_listener_time(now.saturating_duration_since(begun), messages);
+        self.slot.put_down();
+        self.batch.clear();
+    }
+
+    /// One listener call, and what follows from it. `now` is when the last one ended; returns when this one did.
+    fn call(
+        &mut self,
+        queue: &Arc<ProcessQueue>,
+        run: &Arc<Run>,
+        range: Range<u32>,
+        retried: Option<u32>,
+        now: Instant,
+    ) -> Instant {
+        self.fill(queue, run, range.clone(), retried);
+        if self.batch.is_empty() {
+            return now;
+        }
+        let core = self.core;
+        let clock = core.instance.clock();
+        let by_clock = if clock.is_manual() { clock.instant() } else { now };
+        // A timeout too long to be expressed is no timeout.
+        let deadline = now.checked_add(core.settings.consume_timeout).unwrap_or(now + FAR);
+        self.batch.set_deadline(deadline);
+        self.slot.begin(&range, by_clock);
+        if !core.watched.load(Ordering::Relaxed) && !core.watched.swap(true, Ordering::AcqRel) {
+            core.post_timer(TimerEvent::Watch(core.clone()));
+        }
+        let verdict = self.listen();
+        let ended = Instant::now();
+        let took = ended.saturating_duration_since(now);
+        core.totals.listener_time.record(took);
+        if self.slot.end() {
+            self.settle(queue, run, &verdict, retried, took);
+        } else {
+            // The timer has sent the messages back; whatever was said about them comes too late.
+            self.slot.counts.add(0, self.batch.len() as u64, took);
+            log::warn!("a listener for {} returned after its messages had been sent back", queue.queue());
+        }
+        ended
+    }
+
+    /// The batch of these messages, inflated. One that cannot be read is a dead letter at once: trying again cannot
+    /// help.
+    fn fill(&mut self, queue: &Arc<ProcessQueue>, run: &Arc<Run>, range: Range<u32>, retried: Option<u32>) {
+        self.batch.clear();
+        self.indices.clear();
+        for (index, mut view) in range.clone().zip(run.views(range)) {
+            if let Some(times) = retried {
+                view.set_reconsume_times(times);
+            }
+            if let Err(problem) = self.make_readable(run, index, &mut view) {
+                let (id, queue_name) = (view.message_id(), queue.queue());
+                log::error!(
+                    "message {id} of {queue_name} cannot be read and becomes a dead letter: {problem}"
+                );
+                self.send_back(queue, run, index, Back::DeadLetter, view.reconsume_times());
+                continue;
+            }
+            self.indices.push(index);
+            self.batch.messages_mut().push(view);
+        }
+    }
+
+    fn make_readable(&mut self, run: &Run, index: u32, view: &mut MessageView) -> Result<(), DecodeError> {
+        if run.is_unreadable(index) {
+            return Err(DecodeError::new("its bytes are damaged"));
+        }
+        self.inflate(view)
+    }
+
+    fn inflate(&mut self, view: &mut MessageView) -> Result<(), DecodeError> {
+        if view.is_compressed() {
+            let compression = Compression::of(view.sys_flag())?;
+            let inflated = self.inflater.inflate(compression, view.body(), MAX_INFLATED)?;
+            view.set_body(inflated.into());
+        }
+        Ok(())
+    }
+
+    /// Runs the user's code. A panic counts as "later".
+    fn listen(&mut self) -> Verdict {
+        self.call_listener().unwrap_or_else(|text| Verdict::failed(format!("panic: {text}")))
+    }
+
+    /// # Errors
+    /// The text of its panic.
+    fn call_listener(&mut self) -> Result<Verdict, String> {
+        let Worker { core, number, listener, batch, .. } = self;
+        let called = catch_unwind(AssertUnwindSafe(|| {
+            let listener = listener.get_or_insert_with(|| core.listener.make(*number));
+            listener(batch)
+        }));
+        called.map_err(|panic| {
+            let text = panic_text(&*panic).to_owned();
+            log::error!("the listener of {} panicked: {text}", core.plain_group);
+            // What is left of it may be in pieces: it is made anew for the next call.
+            *listener = None;
+            if let Some(first) = batch.first() {
+                core.emit(Event::ListenerPanicked { message: first.clone(), panic: text.clone() });
+            }
+            text
+        })
+    }
+
+    /// One message for an operator, with the listener of this thread.
+    fn consume_directly(&mut self, direct: &Direct) {
+        let begun = Instant::now();
+        let mut view = direct.message.clone();
+        let came = match self.inflate(&mut view) {
+            Err(error) => Came::Unreadable(error.to_string()),
+            Ok(()) => {
+                self.batch.clear();
+                self.batch.set_queue(&direct.queue);
+                self.batch.messages_mut().push(view);
+                match self.call_listener() {
+                    Err(panic) => Came::Panicked(panic),
+                    Ok(verdict) => {
+                        let status = self.batch.answer_at(0).unwrap_or(verdict.status());
+                        Came::Back(verdict, status)
+                    }
+                }
+            }
+        };
+        self.batch.clear();
+        direct.answer(came, begun.elapsed());
+    }
+
+    fn settle(
+        &mut self,
+        queue: &Arc<ProcessQueue>,
+        run: &Arc<Run>,
+        verdict: &Verdict,
+        retried: Option<u32>,
+        took: Duration,
+    ) {
+        let (mut succeeded, mut failed, mut look) = (0, 0, false);
+        for place in 0..self.indices.len() {
+            let index = self.indices[place];
+            let status = self.batch.answer_at(place).unwrap_or(verdict.status());
+            if status == ConsumeStatus::Success {
+                succeeded += 1;
+                look |= run.claims.finish(index) == Finished::Look;
+                continue;
+            }
+            failed += 1;
+            let times = retried.unwrap_or_else(|| self.batch[place].reconsume_times());
+            let back = Back::of(status, &self.core.settings.delay_levels);
+            self.send_back(queue, run, index, back, times);
+        }
+        if failed > 0
+            && let Some(error) = verdict.error()
+        {
+            let ids: Vec<&str> = self.batch.iter().map(MessageView::message_id).collect();
+            log::warn!("messages {} of {} failed: {error}", ids.join(", "), queue.queue());
+        }
+        self.slot.counts.add(succeeded, failed, took);
+        if look {
+            self.core.settled(queue, queue.settle());
+        }
+    }
+
+    fn send_back(&self, queue: &Arc<ProcessQueue>, run: &Arc<Run>, index: u32, back: Back, times: u32) {
+        queue.send_back();
+        self.core.post_pull(PullEvent::SendBack(SendBack {
+            core: self.core.clone(),
+            queue: queue.clone(),
+            run: run.clone(),
+            index,
+            back,
+            times,
+        }));
+    }
+}
+
+const FAR: Duration = Duration::from_secs(365 * 24 * 3600);
