@@ -25,6 +25,7 @@ pub(crate) struct Aux(Arc<Shared>);
 struct Shared {
     state: Mutex<State>,
     work: Condvar,
+    idle: Duration,
 }
 
 #[derive(Default)]
@@ -37,7 +38,11 @@ struct State {
 
 impl Aux {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Shared { state: Mutex::new(State::default()), work: Condvar::new() }))
+        Self::with_idle(IDLE)
+    }
+
+    fn with_idle(idle: Duration) -> Self {
+        Self(Arc::new(Shared { state: Mutex::new(State::default()), work: Condvar::new(), idle }))
     }
 
     /// Runs `job` soon, on an idle thread or a new one. After `close` it is dropped.
@@ -92,7 +97,7 @@ impl Shared {
 
     /// The next job; none when it is time to end.
     fn next(&self) -> Option<Job> {
-        let until = Instant::now() + IDLE;
+        let until = Instant::now() + self.idle;
         let mut state = self.state.lock();
         loop {
             if let Some(job) = state.jobs.pop_front() {
@@ -138,6 +143,18 @@ mod tests {
         aux.close();
         drop(release);
         wait_for("the threads end", || aux.threads() == 0);
+    }
+
+    #[test]
+    fn an_idle_thread_ends_and_the_next_job_gets_another() {
+        let aux = Aux::with_idle(Duration::from_millis(1));
+        let (done, finished) = unbounded();
+        for i in 0..3 {
+            let done = done.clone();
+            aux.run(move || _ = done.send(i));
+            assert_eq!(finished.recv_timeout(SOON), Ok(i));
+            wait_for("the thread ends", || aux.threads() == 0);
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! One request as its sender sees it: who is told of the outcome, and what went wrong.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crossbeam_channel::Sender;
@@ -41,8 +42,18 @@ pub(crate) struct Reply {
 
 impl Reply {
     pub(crate) fn send(self, outcome: Result<Frame, CallError>) {
-        (self.sink.0)(self.tag, outcome);
+        guard("a reply sink", || (self.sink.0)(self.tag, outcome));
     }
+}
+
+/// Runs a closure of an upper room. A panic in it is logged and costs what it was about to do; the thread that called
+/// has other connections to look after. False if it panicked.
+pub(super) fn guard(what: &str, call: impl FnOnce()) -> bool {
+    let done = catch_unwind(AssertUnwindSafe(call)).is_ok();
+    if !done {
+        log::error!("{what} panicked");
+    }
+    done
 }
 
 /// Who waits for an answer.

@@ -215,6 +215,14 @@ pub(super) struct Reader {
     decoder: FrameDecoder,
 }
 
+/// What who takes a frame says to the next one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flow {
+    Next,
+    /// Not now: what has been read already is kept for the next turn.
+    Stop,
+}
+
 /// How a turn of reading ended.
 #[derive(Debug)]
 pub(super) enum Turn {
@@ -222,6 +230,8 @@ pub(super) enum Turn {
     Drained,
     /// There may be more, and others are waiting.
     More,
+    /// Who takes the frames wants no more now.
+    Stopped,
     Ended(End),
 }
 
@@ -246,35 +256,41 @@ impl Reader {
     pub(super) fn turn(
         &mut self,
         mut stream: &TcpStream,
-        mut take: impl FnMut(Frame) -> Result<(), DecodeError>,
+        mut take: impl FnMut(Frame) -> Result<Flow, DecodeError>,
     ) -> (usize, Turn) {
         let mut total = 0;
-        while total < TURN {
+        loop {
+            match self.take_frames(&mut take) {
+                Ok(Flow::Next) => {}
+                Ok(Flow::Stop) => return (total, Turn::Stopped),
+                Err(error) => return (total, Turn::Ended(End::Broken(error))),
+            }
+            if total >= TURN {
+                return (total, Turn::More);
+            }
             match stream.read(self.decoder.spare()) {
                 Ok(0) => return (total, Turn::Ended(End::Closed)),
                 Ok(n) => {
                     total += n;
                     self.decoder.filled(n);
-                    if let Err(error) = self.take_frames(&mut take) {
-                        return (total, Turn::Ended(End::Broken(error)));
-                    }
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return (total, Turn::Drained),
                 Err(e) => return (total, Turn::Ended(End::Failed(e))),
             }
         }
-        (total, Turn::More)
     }
 
     fn take_frames(
         &mut self,
-        take: &mut impl FnMut(Frame) -> Result<(), DecodeError>,
-    ) -> Result<(), DecodeError> {
+        take: &mut impl FnMut(Frame) -> Result<Flow, DecodeError>,
+    ) -> Result<Flow, DecodeError> {
         while let Some(frame) = self.decoder.next_frame()? {
-            take(frame)?;
+            if take(frame)? == Flow::Stop {
+                return Ok(Flow::Stop);
+            }
         }
-        Ok(())
+        Ok(Flow::Next)
     }
 }
 

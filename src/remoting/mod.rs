@@ -33,6 +33,7 @@ mod pending;
 mod reactor;
 mod resolve;
 pub(crate) mod server;
+mod shared;
 #[cfg(test)]
 mod tests;
 

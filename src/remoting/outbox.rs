@@ -349,8 +349,8 @@ impl State {
     }
 }
 
-/// A buffer that had to grow for a large frame gives its memory back.
-const KEPT_CAPACITY: usize = 256 * 1024;
+/// A buffer that had to grow beyond that gives the rest back when it is empty.
+const KEPT_CAPACITY: usize = 1 << 20;
 
 #[cfg(test)]
 #[cfg(not(loom))]

@@ -4,6 +4,8 @@
 //! It never waits for another thread, runs no user code and decodes no message. It locks one pending table or one
 //! outbox at a time.
 
+mod connecting;
+
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
@@ -15,13 +17,13 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Receiver;
 use mio::event::Event;
 use mio::net::TcpStream;
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Poll, Token};
 
-use super::attempt::{Candidates, is_through};
-use super::client::Shared;
-use super::connection::{Conn, Reader, Reason, Turn};
+use super::attempt::Candidates;
+use super::connection::{Conn, Flow, Reader, Reason, Turn};
 use super::jitter::Jitter;
-use super::resolve::{self, Resolved};
+use super::resolve::Resolved;
+use super::shared::Shared;
 use super::{Incoming, LinkEvent};
 use crate::protocol::{DecodeError, Frame};
 
@@ -169,98 +171,13 @@ impl Reactor {
         }
     }
 
-    // Connecting
-
-    fn connect(&mut self, conn: Arc<Conn>) {
-        let deadline = Instant::now() + self.shared.config.connect_timeout;
-        if let Some(socket) = resolve::at_once(&self.shared.config, &conn.address) {
-            return self.try_next(conn, Candidates::new([socket], deadline));
-        }
-        resolve::on_aux(&self.shared, &conn);
-        self.resolving.push((conn, deadline));
-    }
-
-    fn resolved(&mut self, conn: Arc<Conn>, resolved: Resolved) {
-        let Some(at) = self.resolving.iter().position(|(own, _)| Arc::ptr_eq(own, &conn)) else {
-            return; // It took too long, or was closed meanwhile.
-        };
-        let (conn, deadline) = self.resolving.swap_remove(at);
-        match resolved {
-            Ok(addresses) => self.try_next(conn, Candidates::new(addresses, deadline)),
-            Err(why) => self.end(&conn, &Reason::Unreachable(why.into())),
-        }
-    }
-
-    /// Dials the next address.
-    fn try_next(&mut self, conn: Arc<Conn>, mut candidates: Candidates) {
-        while let Some((peer, until)) = candidates.next(Instant::now()) {
-            match self.dial(peer) {
-                Ok((token, stream)) => {
-                    let connecting = Connecting { conn, stream, peer, until, candidates };
-                    self.sockets.insert(token, Socket::Connecting(connecting));
-                    return;
-                }
-                Err(e) => candidates.failed(peer, &e.to_string()),
-            }
-        }
-        self.end(&conn, &Reason::Unreachable(candidates.cause().into()));
-    }
-
-    /// Registers for everything, once and for all: an edge comes whenever something changes.
-    fn dial(&mut self, peer: SocketAddr) -> io::Result<(Token, TcpStream)> {
-        let mut stream = TcpStream::connect(peer)?;
-        let token = Token(self.next_token);
-        self.next_token += 1;
-        self.poll.registry().register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
-        Ok((token, stream))
-    }
-
-    /// Something happened to a connecting socket.
-    fn advance(&mut self, token: Token) {
-        let Some(Socket::Connecting(connecting)) = self.sockets.get(&token) else { return };
-        match is_through(&connecting.stream) {
-            Ok(false) => {}
-            Ok(true) => self.opened(token),
-            Err(e) => self.attempt_failed(token, &e.to_string()),
-        }
-    }
-
-    fn attempt_failed(&mut self, token: Token, why: &str) {
-        let Some(Socket::Connecting(mut connecting)) = self.sockets.remove(&token) else { return };
-        self.deregister(&mut connecting.stream);
-        connecting.candidates.failed(connecting.peer, why);
-        self.try_next(connecting.conn, connecting.candidates);
-    }
-
-    fn opened(&mut self, token: Token) {
-        let Some(Socket::Connecting(connecting)) = self.sockets.remove(&token) else { return };
-        let Connecting { conn, stream, peer, mut candidates, .. } = connecting;
-        let prepared = stream.set_nodelay(true).and_then(|()| stream.local_addr());
-        let local = match prepared {
-            Ok(local) => local,
-            Err(e) => {
-                candidates.failed(peer, &e.to_string());
-                return self.try_next(conn, candidates);
-            }
-        };
-        log::debug!("connected to {} ({local} to {peer})", conn.address);
-        let now = Instant::now();
-        conn.settle(conn.open(stream, local, now));
-        self.shared.mark_open(&conn, now);
-        (self.shared.config.on_link)(LinkEvent::Up { address: conn.address.clone(), local });
-        let reader = Reader::new(self.shared.config.max_frame);
-        self.sockets.insert(token, Socket::Open(Open { conn, reader }));
-        // Its events of this round may have come together with the one that told of the connection.
-        self.readable.push(token);
-    }
-
     // Reading
 
     fn read(&mut self) {
         for token in std::mem::take(&mut self.readable) {
             let Some(Socket::Open(open)) = self.sockets.get_mut(&token) else { continue };
             match open.read(&self.shared) {
-                Turn::Drained => {}
+                Turn::Drained | Turn::Stopped => {}
                 Turn::More => self.readable.push(token),
                 Turn::Ended(end) => {
                     let conn = open.conn.clone();
@@ -348,8 +265,7 @@ impl Reactor {
         log::debug!("connection to {} ended: {}", conn.address, reason.text());
         self.shared.end(conn, reason, self.jitter.next());
         if !matches!(reason, Reason::Shutdown) {
-            let event = LinkEvent::Down { address: conn.address.clone(), error: reason.text() };
-            (self.shared.config.on_link)(event);
+            self.shared.on_link(LinkEvent::Down { address: conn.address.clone(), error: reason.text() });
         }
     }
 
@@ -395,16 +311,16 @@ impl Open {
 }
 
 /// Passes a frame on: an answer to who waits for it, a request to the upper rooms.
-fn deliver(shared: &Shared, conn: &Arc<Conn>, frame: Frame) -> Result<(), DecodeError> {
+fn deliver(shared: &Shared, conn: &Arc<Conn>, frame: Frame) -> Result<Flow, DecodeError> {
     let head = frame.head()?;
     if !head.is_response() {
         log::trace!("request {} from {}", head.code, conn.address);
-        (shared.config.on_request)(Incoming::new(conn.clone(), frame, head));
+        shared.on_request(Incoming::new(conn.clone(), frame, head));
     } else if let Some(waiter) = conn.take(head.opaque) {
         waiter.complete(Ok(frame));
     } else {
         shared.late_replies.fetch_add(1, Ordering::Relaxed);
         log::debug!("answer {} from {} came too late", head.opaque, conn.address);
     }
-    Ok(())
+    Ok(Flow::Next)
 }

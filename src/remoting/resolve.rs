@@ -6,10 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::address::{Target, parse};
-use super::client::Shared;
 use super::config::{AddressMap, RemotingConfig, Resolver};
 use super::connection::Conn;
 use super::reactor::Command;
+use super::shared::Shared;
 
 /// The addresses of a host, or why there are none.
 pub(super) type Resolved = Result<Vec<SocketAddr>, String>;

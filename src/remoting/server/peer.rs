@@ -145,8 +145,18 @@ impl Peer {
         self.0.encoding.store(encoding, Ordering::Relaxed);
     }
 
-    pub(super) fn is_paused(&self) -> bool {
-        self.has(PAUSED)
+    /// Whether to go on reading. If not, the end of the turn or an event brings the loop back to it, or whoever has
+    /// paused it.
+    pub(super) fn is_readable(&self, high_water: usize) -> bool {
+        if self.has(PAUSED | CLOSE | CLOSE_AFTER_FLUSH) {
+            return false;
+        }
+        if self.waiting() < high_water {
+            return true;
+        }
+        self.raise(UNREAD);
+        // Another thread may have written everything in between, before it could see the mark.
+        self.waiting() < high_water
     }
 
     /// Whether it has been closed by `close`, or by `close_after_flush` and everything is written.
@@ -154,13 +164,8 @@ impl Peer {
         self.has(CLOSE) || (self.has(CLOSE_AFTER_FLUSH) && self.waiting() == 0)
     }
 
-    /// Nothing is read, and nothing more is sent.
-    pub(super) fn is_closing(&self) -> bool {
+    fn is_closing(&self) -> bool {
         self.has(CLOSE | CLOSE_AFTER_FLUSH)
-    }
-
-    pub(super) fn leave_unread(&self) {
-        self.raise(UNREAD);
     }
 
     pub(super) fn take_unread(&self) -> bool {
@@ -204,8 +209,10 @@ impl Peer {
 
     fn appended(&self, first: bool) {
         if thread::current().id() != self.0.server_thread {
-            if let Taken::Broken(e) = self.flush() {
-                self.broken(&e);
+            match self.flush() {
+                Taken::Broken(e) => self.broken(&e),
+                Taken::Accepted if self.has(UNREAD) => self.touch(),
+                Taken::Accepted => {}
             }
         } else if first {
             self.touch();
