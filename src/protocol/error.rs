@@ -3,40 +3,47 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// Bytes that do not mean anything: what is wrong with them, and where.
+/// Bytes that do not mean anything: what is wrong with them, and where. One word wide, as it is part of the result of
+/// every step of decoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DecodeError {
+pub struct DecodeError(Box<Inner>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Inner {
     what: Cow<'static, str>,
     at: Option<usize>,
 }
 
 impl DecodeError {
     /// Says what is wrong.
+    #[cold]
     pub fn new(what: impl Into<Cow<'static, str>>) -> Self {
-        Self { what: what.into(), at: None }
+        Self(Box::new(Inner { what: what.into(), at: None }))
     }
 
     /// Says where, in bytes from the beginning of what was decoded.
     pub fn at(mut self, position: usize) -> Self {
-        self.at = Some(position);
+        self.0.at = Some(position);
         self
     }
 
     /// Where, if it is known.
     pub fn position(&self) -> Option<usize> {
-        self.at
+        self.0.at
     }
 
     /// The same in a wider context: `header: no such number`.
-    pub fn within(self, context: &str) -> Self {
-        Self { what: format!("{context}: {}", self.what).into(), at: self.at }
+    #[cold]
+    pub fn within(mut self, context: &str) -> Self {
+        self.0.what = format!("{context}: {}", self.0.what).into();
+        self
     }
 }
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)?;
-        match self.at {
+        f.write_str(&self.0.what)?;
+        match self.0.at {
             Some(position) => write!(f, " (at byte {position})"),
             None => Ok(()),
         }

@@ -144,19 +144,23 @@ impl Frame {
     /// # Errors
     /// When the header cannot be read as far as that.
     pub fn head(&self) -> Result<Head, DecodeError> {
-        let mut head = Head { code: 0, opaque: 0, flag: 0 };
-        let mut seen = 0;
+        if self.encoding == Encoding::Json
+            && let Some(head) = text::quick_head(self.header())
+        {
+            return Ok(head);
+        }
+        let (mut code, mut opaque, mut flag) = (None, None, None);
         self.walk(false, |part| {
             match part {
-                Part::Code(code) => head.code = code,
-                Part::Opaque(opaque) => head.opaque = opaque,
-                Part::Flag(flag) => head.flag = flag,
-                _ => return Ok(ControlFlow::Continue(())),
+                Part::Code(number) => code = Some(number),
+                Part::Opaque(number) => opaque = Some(number),
+                Part::Flag(number) => flag = Some(number),
+                _ => {}
             }
-            seen += 1;
-            Ok(if seen == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            let all = code.is_some() && opaque.is_some() && flag.is_some();
+            Ok(if all { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
-        Ok(head)
+        Ok(Head { code: code.unwrap_or(0), opaque: opaque.unwrap_or(0), flag: flag.unwrap_or(0) })
     }
 
     /// The whole command, with a copy of the body.
@@ -247,16 +251,19 @@ impl Frame {
         self.encoding
     }
 
+    fn header(&self) -> &[u8] {
+        self.bytes.get(8..self.header_end).unwrap_or_default()
+    }
+
     /// Shows everything that the header says, field values included if `fields`, until told to stop.
     fn walk<'a>(
         &'a self,
         fields: bool,
         visit: impl FnMut(Part<'a>) -> Result<ControlFlow<()>, DecodeError>,
     ) -> Result<(), DecodeError> {
-        let header = self.bytes.get(8..self.header_end).unwrap_or_default();
         match self.encoding {
-            Encoding::Json => text::walk(header, fields, visit),
-            Encoding::Binary => binary::walk(header, fields, visit),
+            Encoding::Json => text::walk(self.header(), fields, visit),
+            Encoding::Binary => binary::walk(self.header(), fields, visit),
         }
         .map_err(|error| error.within("header"))
     }

@@ -2,6 +2,7 @@
 //!
 //! An `Option` may be missing. `bname` is the name of the broker that a request is for; old clients do not send it.
 
+use super::json::write::decimal;
 use super::{DecodeError, Fields};
 
 /// A set of header fields.
@@ -34,7 +35,7 @@ impl Value for String {
 
 impl Value for bool {
     fn write(&self, name: &'static str, fields: &mut Fields) {
-        fields.set(name, self.to_string());
+        fields.set(name, if *self { "true" } else { "false" });
     }
 
     /// As in Java, anything but `true` is `false`.
@@ -47,7 +48,9 @@ macro_rules! numbers {
     ($($type:ty)*) => { $(
         impl Value for $type {
             fn write(&self, name: &'static str, fields: &mut Fields) {
-                fields.set(name, self.to_string());
+                let mut digits = [0; 20];
+                let digits = decimal(i64::from(*self), &mut digits);
+                fields.set(name, std::str::from_utf8(digits).expect("digits are ASCII"));
             }
 
             fn read(name: &'static str, text: Option<&str>) -> Result<Self, DecodeError> {

@@ -60,9 +60,13 @@ fn append(out: &mut Vec<u8>, block: &[u8], plain_size: usize, linked: bool) -> R
     let start = out.len();
     out.resize(start + plain_size, 0);
     let (before, room) = out.split_at_mut(start);
-    let window = if linked { before.get(start.saturating_sub(WINDOW)..).unwrap_or_default() } else { &[] };
-    let written = lz4_flex::block::decompress_into_with_dict(block, room, window)
-        .map_err(|error| damaged("LZ4", &error.to_string()))?;
+    let written = if linked && start > 0 {
+        let window = before.get(start.saturating_sub(WINDOW)..).unwrap_or_default();
+        lz4_flex::block::decompress_into_with_dict(block, room, window)
+    } else {
+        lz4_flex::block::decompress_into(block, room)
+    }
+    .map_err(|error| damaged("LZ4", &error.to_string()))?;
     if written == plain_size { Ok(()) } else { Err(early()) }
 }
 

@@ -72,17 +72,16 @@ impl<'a> Scanner<'a> {
     }
 
     /// The next byte that is not white space, which stays where it is.
+    #[inline]
     pub fn peek(&mut self) -> Option<u8> {
-        while let Some(byte) = self.bytes.get(self.at) {
-            match byte {
-                b' ' | b'\t' | b'\r' | b'\n' => self.at += 1,
-                _ => return Some(*byte),
-            }
+        match self.bytes.get(self.at) {
+            Some(byte) if *byte > b' ' => Some(*byte),
+            _ => self.skip_space(),
         }
-        None
     }
 
     /// Takes this byte if it comes next.
+    #[inline]
     pub fn eat(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
         self.at += usize::from(found);
@@ -90,8 +89,9 @@ impl<'a> Scanner<'a> {
     }
 
     /// Takes this byte.
+    #[inline]
     pub fn expect(&mut self, byte: u8) -> Result<(), DecodeError> {
-        if self.eat(byte) { Ok(()) } else { Err(self.error(format!("`{}` expected", byte.escape_ascii()))) }
+        if self.eat(byte) { Ok(()) } else { Err(self.expected(byte)) }
     }
 
     /// Makes sure that nothing follows.
@@ -101,6 +101,7 @@ impl<'a> Scanner<'a> {
 
     /// Whether another element follows in an object or list that ends with `close`. Takes the comma before it, or the
     /// end. A comma before the end is forgiven.
+    #[inline]
     pub fn more(&mut self, first: &mut bool, close: u8) -> Result<bool, DecodeError> {
         if self.eat(close) {
             return Ok(false);
@@ -113,6 +114,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// The name of the next member of an object and its colon, or `None` at the end of the object.
+    #[inline]
     pub fn member(&mut self, first: &mut bool) -> Result<Option<Text<'a>>, DecodeError> {
         if !self.more(first, b'}')? {
             return Ok(None);
@@ -123,6 +125,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// The next value, whatever it is.
+    #[inline]
     pub fn value(&mut self) -> Result<Raw<'a>, DecodeError> {
         match self.peek() {
             Some(b'"') => self.string().map(Raw::Text),
@@ -132,14 +135,21 @@ impl<'a> Scanner<'a> {
     }
 
     /// A string, from its opening quote on.
+    #[inline]
     pub fn string(&mut self) -> Result<Text<'a>, DecodeError> {
         self.expect(b'"')?;
-        let start = self.at;
-        let escaped = self.skip_string()?;
-        Ok(Text { raw: self.bytes.get(start..self.at - 1).unwrap_or_default(), escaped })
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        match find_quote(rest).and_then(|length| rest.split_at_checked(length)) {
+            Some((raw, [b'"', ..])) => {
+                self.at += raw.len() + 1;
+                Ok(Text::plain(raw))
+            }
+            _ => self.escaped_string(rest),
+        }
     }
 
     /// A number or word without quotes.
+    #[inline]
     pub fn bare(&mut self) -> Result<&'a [u8], DecodeError> {
         self.peek();
         let rest = self.bytes.get(self.at..).unwrap_or_default();
@@ -158,50 +168,133 @@ impl<'a> Scanner<'a> {
         DecodeError::new(what).at(self.at)
     }
 
+    #[cold]
+    fn expected(&self, byte: u8) -> DecodeError {
+        self.error(format!("`{}` expected", byte.escape_ascii()))
+    }
+
+    fn skip_space(&mut self) -> Option<u8> {
+        while let Some(byte) = self.bytes.get(self.at) {
+            match byte {
+                b' ' | b'\t' | b'\r' | b'\n' => self.at += 1,
+                _ => return Some(*byte),
+            }
+        }
+        None
+    }
+
     /// An object or list, by counting brackets: no recursion, so depth costs nothing.
     fn nested(&mut self) -> Result<&'a [u8], DecodeError> {
-        let start = self.at;
-        let mut depth = 0usize;
-        while let Some(byte) = self.bytes.get(self.at) {
-            self.at += 1;
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        match nested_length(rest) {
+            Some(length) => {
+                self.at += length;
+                Ok(rest.get(..length).unwrap_or_default())
+            }
+            None => {
+                self.at = self.bytes.len();
+                Err(self.error("ends within an object, a list or a string"))
+            }
+        }
+    }
+
+    /// A string with a backslash in it, or without an end.
+    fn escaped_string(&mut self, rest: &'a [u8]) -> Result<Text<'a>, DecodeError> {
+        let mut length = 0;
+        loop {
+            let tail = rest.get(length..).unwrap_or_default();
+            let Some(step) = find_quote(tail) else {
+                self.at = self.bytes.len();
+                return Err(self.error("ends within a string"));
+            };
+            length += step;
+            if tail.get(step) == Some(&b'"') {
+                self.at += length + 1;
+                return Ok(Text { raw: rest.get(..length).unwrap_or_default(), escaped: true });
+            }
+            // The backslash, and whatever it stands before.
+            length += 2;
+        }
+    }
+}
+
+pub(super) const LOW: u64 = 0x0101_0101_0101_0101;
+pub(super) const HIGH: u64 = LOW << 7;
+
+/// Where the first quote or backslash is; eight bytes at a time, as strings are most of a header.
+#[inline]
+pub fn find_quote(bytes: &[u8]) -> Option<usize> {
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let hits = zeros(word ^ (LOW * b'"' as u64)) | zeros(word ^ (LOW * b'\\' as u64));
+        if hits != 0 {
+            return Some(index * 8 + hits.trailing_zeros() as usize / 8);
+        }
+    }
+    let found = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+    Some(words.len() * 8 + found)
+}
+
+/// How long the object or list is that begins here. Eight bytes without bracket or backslash only change whether we
+/// are in a string, by the number of their quotes.
+pub fn nested_length(bytes: &[u8]) -> Option<usize> {
+    let mut state = Nesting { depth: 0, in_string: false, escaped: false };
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (index, bytes) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*bytes);
+        // `{ [` and `} ]` differ in one bit; so do `\` and `|`, which then takes the long way too.
+        let folded = word & (LOW * 0xDF);
+        let special = zeros(folded ^ (LOW * b'[' as u64))
+            | zeros(folded ^ (LOW * b']' as u64))
+            | zeros(folded ^ (LOW * b'\\' as u64));
+        if special == 0 && !state.escaped {
+            let quotes = word ^ (LOW * b'"' as u64);
+            // Exact for every byte, unlike `zeros`, since they are counted.
+            let quotes = !(((quotes & !HIGH) + !HIGH) | quotes) & HIGH;
+            state.in_string ^= quotes.count_ones() % 2 == 1;
+        } else if let Some(length) = state.end(bytes) {
+            return Some(index * 8 + length);
+        }
+    }
+    state.end(rest).map(|length| words.len() * 8 + length)
+}
+
+struct Nesting {
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+}
+
+impl Nesting {
+    /// Where the outermost bracket closes, if it does within these bytes.
+    fn end(&mut self, bytes: &[u8]) -> Option<usize> {
+        for (index, byte) in bytes.iter().enumerate() {
+            if std::mem::take(&mut self.escaped) {
+                continue;
+            }
             match byte {
-                b'"' => {
-                    self.skip_string()?;
-                }
-                b'{' | b'[' => depth += 1,
-                b'}' | b']' => {
-                    depth = depth.saturating_sub(1);
-                    if depth == 0 {
-                        return Ok(self.bytes.get(start..self.at).unwrap_or_default());
+                b'"' => self.in_string = !self.in_string,
+                b'\\' => self.escaped = self.in_string,
+                b'{' | b'[' if !self.in_string => self.depth += 1,
+                b'}' | b']' if !self.in_string => {
+                    self.depth = self.depth.saturating_sub(1);
+                    if self.depth == 0 {
+                        return Some(index + 1);
                     }
                 }
                 _ => {}
             }
         }
-        Err(self.error("ends within an object or list"))
+        None
     }
+}
 
-    /// Goes behind the closing quote; says whether there were escapes.
-    fn skip_string(&mut self) -> Result<bool, DecodeError> {
-        let mut escaped = false;
-        loop {
-            let rest = self.bytes.get(self.at..).unwrap_or_default();
-            match rest.iter().position(|byte| matches!(byte, b'"' | b'\\')) {
-                Some(length) if rest.get(length) == Some(&b'"') => {
-                    self.at += length + 1;
-                    return Ok(escaped);
-                }
-                Some(length) => {
-                    escaped = true;
-                    self.at = (self.at + length + 2).min(self.bytes.len());
-                }
-                None => {
-                    self.at = self.bytes.len();
-                    return Err(self.error("ends within a string"));
-                }
-            }
-        }
-    }
+/// Marks the top bit of bytes that are zero. Marks above the lowest one may be wrong; the lowest, and that there is
+/// none, is always right.
+#[inline]
+pub(super) fn zeros(word: u64) -> u64 {
+    word.wrapping_sub(LOW) & !word & HIGH
 }
 
 fn is_bare(byte: u8) -> bool {
@@ -298,6 +391,27 @@ mod tests {
             "{\"a\":[}",
         ] {
             assert!(members(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn quotes_are_found_wherever_they_are() {
+        for length in 0..40 {
+            for special in [b'"', b'\\'] {
+                let mut bytes = vec![b'!'; length];
+                bytes.extend_from_slice(&[special, b'#', b'"', b'[', 0x80, 0xa2, 0xdc]);
+                assert_eq!(find_quote(&bytes), Some(length));
+                assert_eq!(find_quote(&bytes[..length]), None);
+                assert_eq!(find_quote(&bytes[length + 3..]), None);
+            }
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn nesting_by_words_is_nesting_by_bytes(text in r#"[\[{]([a-z|\[\]{}"\\,:é]|"[a-z\[\]{}|]{0,20}"){0,40}"#) {
+            let mut bytewise = Nesting { depth: 0, in_string: false, escaped: false };
+            proptest::prop_assert_eq!(nested_length(text.as_bytes()), bytewise.end(text.as_bytes()));
         }
     }
 

@@ -214,45 +214,94 @@ fn cut(rest: &[u8]) -> Option<&[u8]> {
     if total < SHORTEST { None } else { rest.get(..total) }
 }
 
-/// Finds the parts of one stored message.
+/// Finds the parts of one stored message. This is the inner loop of consuming: what has a fixed place is read from a
+/// piece of known size, so that the bounds are checked once.
 fn read(message: &[u8], start: u32) -> Result<Record, DecodeError> {
-    let mut reader = Reader::new(message);
-    let total = reader.i32()?;
-    let magic = reader.i32()?;
+    let fixed: &[u8; 40] = message.first_chunk().ok_or_else(|| ends_early(start, message))?;
+    let magic = i32_at(fixed, 4);
     if magic != MAGIC_V1 && magic != MAGIC_V2 {
-        return Err(DecodeError::new(format!("unknown version mark {magic:#x}")).at(start as usize + 4));
+        return Err(unknown_version(magic, start));
     }
-    let [_crc, _queue_id, flag] = [reader.i32()?, reader.i32()?, reader.i32()?];
-    let queue_offset = reader.i64()?;
-    let _physical_offset = reader.i64()?;
-    let sys_flag = reader.i32()?;
+    let sys_flag = i32_at(fixed, 36);
     let host = |v6: i32| if sys_flag & v6 != 0 { 20 } else { 8 };
-    reader.take(8 + host(sys_flag::BORN_HOST_V6) + 8 + host(sys_flag::STORE_HOST_V6) + 4 + 8)?;
+    // Two times, two hosts, the count of retries, the place of a half message.
+    let body_length = 40 + 8 + host(sys_flag::BORN_HOST_V6) + 8 + host(sys_flag::STORE_HOST_V6) + 4 + 8;
 
-    let length = reader.i32()?;
-    let body = range(&mut reader, start, length)?;
-    let length = if magic == MAGIC_V1 { reader.u8()?.into() } else { reader.i16()? };
-    let topic = range(&mut reader, start, length.into())?;
-    let length = reader.i16()?;
-    let properties = range(&mut reader, start, length.into())?;
+    let mut parts = Parts { message, at: body_length, start };
+    let length = i32::from_be_bytes(parts.array()?);
+    let body = parts.range(length)?;
+    let length = if magic == MAGIC_V1 {
+        u8::from_be_bytes(parts.array()?).into()
+    } else {
+        i16::from_be_bytes(parts.array()?).into()
+    };
+    let topic = parts.range(length)?;
+    let length = i16::from_be_bytes(parts.array()?);
+    let properties = parts.range(length.into())?;
 
     let text = message.get((topic.0 - start) as usize..(topic.1 - start) as usize).unwrap_or_default();
-    if std::str::from_utf8(text).is_err() {
+    if !text.is_ascii() && std::str::from_utf8(text).is_err() {
         return Err(DecodeError::new("the topic is not UTF-8").at(topic.0 as usize));
     }
-    Ok(Record { start, total: total.cast_unsigned(), body, topic, properties, queue_offset, sys_flag, flag })
+    Ok(Record {
+        start,
+        total: i32_at(fixed, 0).cast_unsigned(),
+        body,
+        topic,
+        properties,
+        queue_offset: i64::from(i32_at(fixed, 20)) << 32 | i64::from(i32_at(fixed, 24).cast_unsigned()),
+        sys_flag,
+        flag: i32_at(fixed, 16),
+    })
 }
 
-/// A part of so many bytes, as a range in the bytes that the message is in.
-fn range(reader: &mut Reader<'_>, start: u32, length: i32) -> Result<(u32, u32), DecodeError> {
-    let from = reader.position();
-    reader.counted(length).map_err(|error| {
-        let position = error.position().unwrap_or(from);
-        error.at(start as usize + position)
-    })?;
-    // Both lie within a message, and a message within bytes that are counted with 32 bits.
-    let place = |position: usize| start.saturating_add(u32::try_from(position).unwrap_or(u32::MAX));
-    Ok((place(from), place(reader.position())))
+/// The parts of a message whose place depends on those before.
+struct Parts<'a> {
+    message: &'a [u8],
+    at: usize,
+    start: u32,
+}
+
+impl Parts<'_> {
+    #[inline]
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let rest = self.message.get(self.at..).unwrap_or_default();
+        let array = *rest.first_chunk().ok_or_else(|| ends_early(self.start, self.message))?;
+        self.at += N;
+        Ok(array)
+    }
+
+    /// So many bytes, as a range in the bytes that the message is in. Messages lie within 4 GiB of bytes.
+    #[inline]
+    fn range(&mut self, length: i32) -> Result<(u32, u32), DecodeError> {
+        let end = usize::try_from(length).ok().and_then(|length| self.at.checked_add(length));
+        let end = end.filter(|end| *end <= self.message.len()).ok_or_else(|| self.wrong_length(length))?;
+        let from = std::mem::replace(&mut self.at, end);
+        let place =
+            |position: usize| u32::try_from(position).ok().and_then(|place| self.start.checked_add(place));
+        place(from).zip(place(end)).ok_or_else(|| self.wrong_length(length))
+    }
+
+    #[cold]
+    fn wrong_length(&self, length: i32) -> DecodeError {
+        DecodeError::new(format!("a part of {length} bytes does not fit into the message"))
+            .at(self.start as usize + self.at)
+    }
+}
+
+#[inline]
+fn i32_at(fixed: &[u8; 40], at: usize) -> i32 {
+    fixed.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| i32::from_be_bytes(*bytes))
+}
+
+#[cold]
+fn ends_early(start: u32, message: &[u8]) -> DecodeError {
+    DecodeError::new("ends too early").at(start as usize + message.len())
+}
+
+#[cold]
+fn unknown_version(magic: i32, start: u32) -> DecodeError {
+    DecodeError::new(format!("unknown version mark {magic:#x}")).at(start as usize + 4)
 }
 
 fn is_open_batch(record: &Record) -> bool {
