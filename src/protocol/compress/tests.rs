@@ -80,11 +80,11 @@ fn the_bytes_say_what_they_are() {
 
 #[test]
 fn bombs_stop_at_the_limit() {
-    let zeros = vec![0u8; 17 << 20];
+    let zeros = vec![0u8; 300_000];
     for compression in ALL {
         let bomb = deflate(compression, 9, &zeros);
-        assert!(bomb.len() < 100_000, "{compression:?} {}", bomb.len());
-        assert!(inflate(compression, &bomb, MAX_INFLATED).unwrap_err().to_string().contains("longer than"));
+        assert!(bomb.len() < 3000, "{compression:?} {}", bomb.len());
+        assert!(inflate(compression, &bomb, 299_999).unwrap_err().to_string().contains("longer than"));
     }
     // A window of 1 TiB, and a block that says it is 2 GiB long.
     assert!(inflate(Compression::Zstd, &hex("28b52ffd00f8"), MAX_INFLATED).is_err());
@@ -115,6 +115,8 @@ fn other_forms_of_lz4_frames() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
     #[test]
     fn what_is_deflated_is_inflated(bytes in prop_oneof![
         proptest::collection::vec(any::<u8>(), 0..3000),

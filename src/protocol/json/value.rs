@@ -43,7 +43,11 @@ pub enum Key<'a> {
 /// # Errors
 /// When the text is not JSON even with all that RocketMQ gets wrong about it, or nests too deep.
 pub fn parse(text: &[u8]) -> Result<Value<'_>, DecodeError> {
-    let mut parser = Parser { scanner: Scanner::new(text), left: MOST };
+    parse_at_most(text, MOST)
+}
+
+fn parse_at_most(text: &[u8], most: u32) -> Result<Value<'_>, DecodeError> {
+    let mut parser = Parser { scanner: Scanner::new(text), left: most };
     let value = parser.value(DEEPEST)?;
     parser.scanner.end()?;
     Ok(value)
