@@ -6,11 +6,15 @@ use super::delay::standard_levels;
 use super::handle::Broker;
 use super::names::NameServer;
 use super::pulse::Pulse;
+#[cfg(feature = "acl")]
+use super::rights::Rights;
 use super::settings::{Settings, Version};
 use crate::Result;
 use crate::clock::Clock;
 use crate::error::{Error, Mistake};
 use crate::message::topic_problem;
+#[cfg(feature = "acl")]
+use crate::remoting::Credentials;
 
 /// Settings of a [`Broker`], from [`Broker::builder`].
 #[derive(Clone, Debug)]
@@ -31,6 +35,8 @@ impl BrokerBuilder {
             clock: Clock::system(),
             version: Version::default(),
             delay_levels: standard_levels(),
+            #[cfg(feature = "acl")]
+            accounts: Vec::new(),
         };
         Self { settings, listen: "127.0.0.1:0".to_owned(), advertise: None }
     }
@@ -87,6 +93,14 @@ impl BrokerBuilder {
     /// The delays of the levels, from level 1 on. Default: the standard 18, 1 s to 2 h.
     pub fn delay_levels(mut self, table: impl IntoIterator<Item = Duration>) -> Self {
         self.settings.delay_levels = table.into_iter().collect();
+        self
+    }
+
+    /// An account: from the first one on, only signed requests are served, and only what the account has the right
+    /// for. Routes are told to everybody, as by real name servers. May be called for several. Default: none.
+    #[cfg(feature = "acl")]
+    pub fn account(mut self, credentials: Credentials, rights: Rights) -> Self {
+        self.settings.accounts.push((credentials, rights));
         self
     }
 

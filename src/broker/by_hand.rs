@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::delay::Delays;
+use super::keys::Keys;
 use super::look;
 use super::request::Refusal;
 use super::settings::{CLUSTER, REGION, TEMPLATE_TOPIC};
@@ -56,6 +57,15 @@ impl State {
         self.set_topic(config);
     }
 
+    /// Whether sending creates topics is a matter of the template topic.
+    pub(crate) fn set_auto_create_topics(&mut self, on: bool) {
+        self.settings.auto_create_topics = on;
+        match first_topics(&self.settings).remove(TEMPLATE_TOPIC) {
+            Some(template) => self.set_topic(template),
+            None => self.delete_topic(TEMPLATE_TOPIC),
+        }
+    }
+
     /// The id of a stored message.
     pub(crate) fn message_id(&self, placed: Placed) -> String {
         let commit_log_offset = i64::try_from(placed.position).unwrap_or(i64::MAX);
@@ -75,6 +85,8 @@ impl State {
     pub(crate) fn forget_everything(&mut self) {
         self.forget_connections();
         self.store = Store::new(Arc::new(Memory));
+        self.keys = Keys::default();
+        self.config.clear();
         self.delays = Delays::new(&self.settings.delay_levels);
         self.topics = first_topics(&self.settings);
         self.groups = first_groups();

@@ -160,6 +160,12 @@ impl Members {
             .map(|(peer, channel)| (*peer, channel))
     }
 
+    /// The connection of a producer.
+    pub(crate) fn producer(&self, client_id: &str) -> Option<PeerId> {
+        let mut channels = self.producers.values().flatten();
+        channels.find(|(_, channel)| channel.client_id == client_id).map(|(peer, _)| *peer)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.consumers.is_empty() && self.producers.is_empty()
     }

@@ -21,6 +21,7 @@ mod faults;
 mod handle;
 mod handlers;
 mod hold;
+mod keys;
 mod locks;
 mod look;
 mod members;
@@ -33,6 +34,8 @@ mod record;
 mod relay;
 mod request;
 mod requests;
+#[cfg(feature = "acl")]
+mod rights;
 mod runtime;
 mod settings;
 mod snapshot;
@@ -46,6 +49,8 @@ pub use cluster::{Cluster, ClusterBuilder};
 pub use faults::{Fault, FaultHandle, Reaction};
 pub use handle::{Broker, Lose};
 pub use requests::RequestRecord;
+#[cfg(feature = "acl")]
+pub use rights::{Permission, Rights};
 pub use settings::Version;
 pub use snapshot::Snapshot;
 

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "acl")]
+use super::rights::Rights;
 use crate::clock::Clock;
+#[cfg(feature = "acl")]
+use crate::remoting::Credentials;
 
 /// The cluster that every embedded broker belongs to, as untouched real ones do.
 pub(crate) const CLUSTER: &str = "DefaultCluster";
@@ -57,4 +61,7 @@ pub(crate) struct Settings {
     pub(crate) clock: Clock,
     pub(crate) version: Version,
     pub(crate) delay_levels: Vec<Duration>,
+    /// Who may do what; nobody is asked while there is none.
+    #[cfg(feature = "acl")]
+    pub(crate) accounts: Vec<(Credentials, Rights)>,
 }

@@ -12,6 +12,7 @@ use super::delay::Delays;
 use super::faults::{Faults, Reaction};
 use super::handlers;
 use super::hold::Holds;
+use super::keys::Keys;
 use super::locks::Locks;
 use super::members::Members;
 use super::names::NameServer;
@@ -64,6 +65,9 @@ pub(crate) struct State {
     pub(crate) members: Members,
     pub(crate) holds: Holds<Pull>,
     pub(crate) relays: Relays,
+    pub(crate) keys: Keys,
+    /// What tools have set, by the names of `BrokerConfig`.
+    pub(crate) config: BTreeMap<String, String>,
     pub(crate) faults: Faults,
     pub(crate) requests: RequestLog,
     pub(crate) connections: BTreeMap<PeerId, SocketAddr>,
@@ -96,6 +100,8 @@ impl State {
             members: Members::default(),
             holds: Holds::default(),
             relays: Relays::default(),
+            keys: Keys::default(),
+            config: BTreeMap::new(),
             faults: Faults::default(),
             requests: RequestLog::default(),
             connections: BTreeMap::new(),

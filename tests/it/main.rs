@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a helper that unwraps has failed its test, and says where")]
 
 mod broker;
+#[cfg(feature = "acl")]
+mod broker_admin;
 mod captures;
 mod consumer;
 mod corpus;

@@ -1,6 +1,7 @@
 //! What each request does: one file for each family, all as functions on the state.
 
 mod clients;
+mod config;
 mod groups;
 mod locks;
 mod messages;
@@ -8,6 +9,7 @@ pub(crate) mod name_server;
 mod offsets;
 mod pull;
 mod relay;
+mod reply;
 mod reset;
 mod send;
 mod send_back;
@@ -23,9 +25,12 @@ pub(crate) fn handle(state: &mut State, request: &Request) -> Handled {
     if let Some(handled) = name_server::handle(&state.names, request) {
         return handled;
     }
+    #[cfg(feature = "acl")]
+    super::rights::check(state, request)?;
     match request.command.request_code() {
         Code::SEND_MESSAGE | Code::SEND_MESSAGE_V2 => send::one(state, request),
         Code::SEND_BATCH_MESSAGE => send::batch(state, request),
+        Code::SEND_REPLY_MESSAGE | Code::SEND_REPLY_MESSAGE_V2 => reply::reply(state, request),
         Code::CONSUMER_SEND_MSG_BACK => send_back::send_back(state, request),
         Code::PULL_MESSAGE => pull::pull(state, request),
         Code::LITE_PULL_MESSAGE if state.settings.version.is_5() => pull::pull(state, request),
@@ -43,6 +48,7 @@ pub(crate) fn handle(state: &mut State, request: &Request) -> Handled {
         Code::SEARCH_OFFSET_BY_TIMESTAMP => offsets::search(state, request),
 
         Code::VIEW_MESSAGE_BY_ID => messages::view(state, request),
+        Code::QUERY_MESSAGE => messages::query(state, request),
 
         Code::LOCK_BATCH_MQ => locks::lock(state, request),
         Code::UNLOCK_BATCH_MQ => locks::unlock(state, request),
@@ -77,8 +83,13 @@ fn administer(state: &mut State, request: &Request) -> Handled {
         Code::GET_ALL_DELAY_OFFSET => stats::delay_offsets(state),
         Code::GET_BROKER_RUNTIME_INFO => stats::runtime(state),
 
+        Code::QUERY_CONSUME_QUEUE => messages::consume_queue(state, request),
+        Code::UPDATE_BROKER_CONFIG => config::update(state, request),
+        Code::GET_BROKER_CONFIG => config::all(state),
+
         Code::INVOKE_BROKER_TO_RESET_OFFSET => reset::reset(state, request),
         Code::GET_CONSUMER_RUNNING_INFO => relay::running_info(state, request),
+        Code::INVOKE_BROKER_TO_GET_CONSUMER_STATUS => relay::consumer_status(state, request),
         Code::CONSUME_MESSAGE_DIRECTLY => relay::consume_directly(state, request),
         other => {
             // The leading space is that of real servers.

@@ -2,8 +2,10 @@
 
 use super::super::request::{Answer, Handled, Refusal, Request};
 use super::super::state::State;
-use crate::protocol::headers::{ConsumeMessageDirectly, GetConsumerRunningInfo};
-use crate::protocol::{OffsetId, RemotingCommand, RequestCode};
+use crate::protocol::headers::{
+    ConsumeMessageDirectly, GetConsumerRunningInfo, GetConsumerStatus, GroupTopic,
+};
+use crate::protocol::{OffsetId, RemotingCommand, RequestCode, ResponseCode};
 
 /// `MQVersion` from which on clients know these requests: 3.1.8.
 const KNOWS_RELAYS: i32 = 62;
@@ -29,6 +31,23 @@ pub(crate) fn consume_directly(state: &mut State, request: &Request) -> Handled 
     let command = RemotingCommand::with_header(RequestCode::CONSUME_MESSAGE_DIRECTLY, &header).body(record);
     let client_id = header.client_id.unwrap_or_default();
     pass_on(state, request, &header.consumer_group, &client_id, command)
+}
+
+/// 223: the offsets that members remember; of one member if it is named.
+pub(crate) fn consumer_status(state: &mut State, request: &Request) -> Handled {
+    let header: GetConsumerStatus = request.header()?;
+    let wanted = header.client_addr.as_deref().unwrap_or_default();
+    let members = state.members.group(&header.group).into_iter().flat_map(|members| &members.channels);
+    let members = members.filter(|(_, channel)| wanted.is_empty() || channel.client_id == wanted);
+    let clients: Vec<_> = members.map(|(peer, channel)| (*peer, channel.client_id.clone())).collect();
+    if clients.is_empty() {
+        let remark = format!("No Any Consumer online in the consumer group: [{}]", header.group);
+        return Err(Refusal::new(ResponseCode::CONSUMER_NOT_ONLINE, remark));
+    }
+    let told = GroupTopic { group: header.group, topic: header.topic };
+    let command = RemotingCommand::with_header(RequestCode::GET_CONSUMER_STATUS_FROM_CLIENT, &told);
+    state.survey(&request.reply, clients, &command);
+    Ok(Answer::Later)
 }
 
 fn pass_on(
