@@ -198,6 +198,12 @@ impl Error {
         self
     }
 
+    /// Goes on with the sentence, before what each server said.
+    pub(crate) fn with_note(mut self, note: &str) -> Self {
+        self.0.text.push_str(note);
+        self
+    }
+
     pub(crate) fn with_attempts(mut self, attempts: Vec<Attempt>) -> Self {
         let answered = attempts.iter().rev().find_map(|attempt| attempt.code);
         self.0.code = self.0.code.or(answered);

@@ -25,6 +25,7 @@ pub use error::{Attempt, Error, ErrorKind, Mistake, Result};
 pub use message::{
     ConsumeFrom, Filter, Message, MessageQueue, MessageView, TOOLS_GROUP, dead_letter_topic, retry_topic,
 };
+pub use producer::{Producer, SendReceipt, SendStatus};
 pub use protocol::{RequestCode, ResponseCode};
 pub use remoting::Credentials;
 

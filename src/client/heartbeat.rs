@@ -122,6 +122,8 @@ struct Beat {
     /// Wanted while something was out: what that one says may be old by now.
     again: bool,
     failures: u32,
+    /// Gets no more heartbeats; kept while something is out, since a goodbye must not overtake that.
+    leaving: bool,
 }
 
 impl Beat {
@@ -148,12 +150,20 @@ impl Beats {
     /// The brokers that get heartbeats: new ones at once, and those that left no more.
     pub(crate) fn set_brokers(&mut self, addresses: impl IntoIterator<Item = Arc<str>>, now: Instant) {
         let wanted: HashSet<Arc<str>> = addresses.into_iter().collect();
-        let gone: Vec<Arc<str>> =
-            self.brokers.keys().filter(|known| !wanted.contains(*known)).cloned().collect();
-        for address in gone {
-            self.brokers.remove(&address);
-            self.due.cancel(&address);
-        }
+        let due = &mut self.due;
+        self.brokers.retain(|address, beat| {
+            let stays = wanted.contains(address);
+            let returns = stays && beat.leaving;
+            beat.leaving = !stays;
+            if returns && beat.is_busy() {
+                beat.again = true;
+            } else if returns {
+                due.set_earlier(address.clone(), now);
+            } else if !stays {
+                due.cancel(address);
+            }
+            stays || beat.is_busy()
+        });
         for address in wanted {
             if !self.brokers.contains_key(&address) {
                 self.brokers.insert(address.clone(), Beat::default());
@@ -164,12 +174,11 @@ impl Beats {
 
     /// One heartbeat to this broker as soon as possible, with what is true by then.
     pub(crate) fn want(&mut self, address: &Arc<str>, now: Instant) {
-        if let Some(beat) = self.brokers.get_mut(address) {
-            if beat.is_busy() {
-                beat.again = true;
-            } else {
-                self.due.set_earlier(address.clone(), now);
-            }
+        match self.brokers.get_mut(address) {
+            Some(beat) if beat.leaving => {}
+            Some(beat) if beat.is_busy() => beat.again = true,
+            Some(_) => self.due.set_earlier(address.clone(), now),
+            None => {}
         }
     }
 
@@ -185,6 +194,7 @@ impl Beats {
     pub(crate) fn linked(&mut self, address: &Arc<str>, now: Instant) {
         if let Some(beat) = self.brokers.get_mut(address)
             && !beat.is_busy()
+            && !beat.leaving
         {
             beat.failures = 0;
             self.due.set_earlier(address.clone(), now);
@@ -195,6 +205,7 @@ impl Beats {
     pub(crate) fn lost(&mut self, address: &Arc<str>, now: Instant) {
         if let Some(beat) = self.brokers.get_mut(address)
             && !beat.is_busy()
+            && !beat.leaving
         {
             self.due.set_earlier(address.clone(), now + FIRST_PAUSE);
         }
@@ -227,6 +238,9 @@ impl Beats {
             Beaten::Refused => pause(beat.failures, REFUSED_PAUSE, interval),
             Beaten::Failed => pause(beat.failures, FIRST_PAUSE, interval.min(LONGEST_PAUSE)),
         };
+        if beat.leaving {
+            return;
+        }
         let at = if beat.again && beaten == Beaten::Acknowledged { now } else { now + pause };
         self.due.set(address.clone(), at);
     }
@@ -249,7 +263,7 @@ impl Beats {
         if let Some(beat) = self.brokers.get_mut(address) {
             beat.held = beat.held.saturating_sub(1);
             // The next one may have become due meanwhile, and have been put off.
-            if !beat.is_busy() && std::mem::take(&mut beat.again) {
+            if !beat.is_busy() && !beat.leaving && std::mem::take(&mut beat.again) {
                 self.due.set_earlier(address.clone(), now);
             }
         }

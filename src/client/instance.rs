@@ -3,6 +3,7 @@
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -13,6 +14,7 @@ use parking_lot::Mutex;
 
 use crate::clock::Clock;
 use crate::error::{Error, Mistake, Result};
+use crate::protocol::ids::UniqueIds;
 use crate::protocol::{Frame, RemotingCommand};
 use crate::remoting::{CallError, Remoting, Reply};
 
@@ -50,6 +52,7 @@ pub(crate) struct Instance {
     /// Made by the builder of a producer or consumer: ends with the last one on it.
     pub(super) implicit: AtomicBool,
     pub(super) at_end: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
+    ids: UniqueIds,
     extensions: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     cached_bytes: Arc<AtomicUsize>,
 }
@@ -57,6 +60,8 @@ pub(crate) struct Instance {
 /// What a new instance is made of.
 pub(super) struct Parts {
     pub(super) id: String,
+    /// Part of the ids of messages.
+    pub(super) ip: Option<IpAddr>,
     pub(super) config: ClientConfig,
     pub(super) remoting: Remoting,
     pub(super) name_servers: NameServers,
@@ -84,6 +89,7 @@ impl Instance {
             life: Life::default(),
             implicit: AtomicBool::new(false),
             at_end: Mutex::default(),
+            ids: UniqueIds::new(parts.ip, std::process::id()),
             extensions: Mutex::default(),
             cached_bytes: Arc::default(),
         }
@@ -118,6 +124,11 @@ impl Instance {
 
     pub(crate) fn is_running(&self) -> bool {
         self.life.is_running()
+    }
+
+    /// The id of a message that is about to be sent. No two are the same.
+    pub(crate) fn new_message_id(&self) -> String {
+        self.ids.next(self.clock().millis())
     }
 
     /// Starts and counts a thread of this client.

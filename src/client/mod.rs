@@ -48,6 +48,7 @@ pub(crate) use instance::Instance;
 pub(crate) use life::Life;
 pub(crate) use member::{Member, MemberKind, Notice};
 pub(crate) use namespace::Namespace;
+pub(crate) use random::below as random_below;
 pub(crate) use routes::{MASTER, Role, Route};
 pub(crate) use send::{LONGEST_PROPERTIES, Sending, Sent, property_string};
 pub(crate) use threads::{on_library_thread, panic_text};

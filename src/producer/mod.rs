@@ -1,1 +1,20 @@
-//! (room)
+//! Sending messages.
+//!
+//! A [`Producer`](crate::Producer) has no thread of its own: `send` runs on the calling thread, from the choice of a
+//! queue to the answer of the broker. What decides is pure (`select`: which queue next); what acts is `send`.
+
+mod batch;
+mod builder;
+mod check;
+mod core;
+mod handle;
+mod receipt;
+mod select;
+mod send;
+mod stats;
+
+pub use builder::{Compression, ProducerBuilder};
+pub use stats::ProducerStats;
+
+pub use handle::Producer;
+pub use receipt::{SendReceipt, SendStatus};

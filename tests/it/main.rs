@@ -7,9 +7,12 @@ mod broker;
 #[cfg(feature = "acl")]
 mod broker_admin;
 mod captures;
+mod client;
 mod consumer;
 mod corpus;
+mod errors;
 mod faults;
+mod producer;
 mod rooms;
 mod vectors;
 mod wire;

@@ -191,3 +191,29 @@ fn a_broker_forgets_the_group_that_leaves() {
     told.forget_group("a:1", MemberKind::Consumer, "g");
     assert!(!told.is_told("a:1", "g", "orders", 5) && told.is_told("b:1", "g", "orders", 5));
 }
+
+#[test]
+fn a_broker_that_leaves_is_remembered_while_a_heartbeat_is_out() {
+    let mut scene = Scene::new();
+    scene.send(0);
+    scene.beats.set_brokers([], scene.at(1));
+    assert!(scene.beats.is_out("a:1") && !scene.beats.hold("a:1"), "the goodbye has to wait for it");
+    scene.beats.want_all(scene.at(2));
+    scene.answer(Beaten::Acknowledged, 10);
+    assert!(scene.beats.hold("a:1"));
+    assert_eq!(scene.due_in(), None);
+    scene.beats.released(&scene.broker.clone(), scene.at(20));
+    assert_eq!(scene.due_in(), None);
+    scene.beats.set_brokers([scene.broker.clone()], scene.at(30));
+    assert_eq!(scene.due_in(), Some(30), "it is back");
+}
+
+#[test]
+fn a_broker_that_is_back_before_its_heartbeat_is_answered_gets_another() {
+    let mut scene = Scene::new();
+    scene.send(0);
+    scene.beats.set_brokers([], scene.at(1));
+    scene.beats.set_brokers([scene.broker.clone()], scene.at(2));
+    scene.answer(Beaten::Acknowledged, 10);
+    assert_eq!(scene.due_in(), Some(10));
+}

@@ -1,0 +1,127 @@
+//! The life of a client, against the embedded broker.
+
+use std::time::{Duration, Instant};
+
+use crate::wire::SOON;
+use rocketmq_sync::broker::{Broker, Cluster, Fault, Reaction};
+use rocketmq_sync::{Client, ErrorKind, Message, Producer, RequestCode};
+
+#[test]
+fn a_client_starts_in_milliseconds_and_leaves_nothing_behind() {
+    let broker = Broker::builder().start().unwrap();
+    for _ in 0..20 {
+        let began = Instant::now();
+        let client = Client::builder().name_servers(broker.name_server()).start().unwrap();
+        assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+        assert!(client.stats().threads >= 2);
+        assert!(client.shutdown(SOON).is_clean());
+    }
+    broker.wait(SOON, |state| state.connections() == 0).unwrap();
+}
+
+#[test]
+fn threads_do_not_grow_with_the_number_of_producers() {
+    let broker = Broker::builder().topic("orders", 1).start().unwrap();
+    let client = Client::builder().name_servers(broker.name_server()).start().unwrap();
+    let producers: Vec<Producer> =
+        (0..20).map(|n| Producer::builder(format!("p{n}")).client(&client).start().unwrap()).collect();
+    for producer in &producers {
+        producer.send(&Message::new("orders", "x")).unwrap();
+    }
+    assert_eq!(client.stats().threads, 2);
+    assert!(client.stats().bytes_sent > 0 && client.stats().bytes_received > 0);
+}
+
+#[test]
+fn name_servers_stand_in_for_each_other() {
+    let cluster = Cluster::builder()
+        .brokers(1)
+        .name_servers(2)
+        .each(|broker| broker.topic("orders", 1))
+        .start()
+        .unwrap();
+    let producer = Producer::builder("shop").name_servers(cluster.name_server()).start().unwrap();
+    producer.send(&Message::new("orders", "x")).unwrap();
+    assert_eq!(producer.queues("orders").unwrap().len(), 1);
+}
+
+#[test]
+fn a_cut_connection_is_made_again() {
+    let broker = Broker::builder().topic("orders", 1).start().unwrap();
+    let producer = Producer::builder("shop").name_servers(broker.name_server()).start().unwrap();
+    for _ in 0..3 {
+        producer.send(&Message::new("orders", "x")).unwrap();
+        broker.cut_connections();
+    }
+    producer.send(&Message::new("orders", "x")).unwrap();
+}
+
+#[test]
+fn a_broker_that_restarts_is_found_again_and_gets_its_heartbeat() {
+    let broker = Broker::builder().topic("orders", 1).start().unwrap();
+    let producer = Producer::builder("shop").name_servers(broker.name_server()).start().unwrap();
+    producer.send(&Message::new("orders", "x")).unwrap();
+    broker.wait(SOON, |state| state.requests(RequestCode::HEART_BEAT) > 0).unwrap();
+    let before = broker.inspect().requests(RequestCode::HEART_BEAT);
+    broker.restart().unwrap();
+    broker.wait(SOON, |state| state.requests(RequestCode::HEART_BEAT) > before).unwrap();
+    producer.send(&Message::new("orders", "x")).unwrap();
+}
+
+#[test]
+fn a_name_server_that_hangs_is_a_timeout_within_the_start_timeout() {
+    let broker = Broker::builder().start().unwrap();
+    broker.fault(Fault::on_any(Reaction::Ignore).forever());
+    let began = Instant::now();
+    let error = Client::builder()
+        .name_servers(broker.name_server())
+        .start_timeout(Duration::from_millis(300))
+        .start()
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+    assert!(error.to_string().contains(&broker.name_server()), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(2));
+}
+
+#[test]
+fn an_advertised_address_can_be_translated() {
+    let broker = Broker::builder().topic("orders", 1).start().unwrap();
+    broker.advertise_as("10.255.255.1:10911");
+    let real = broker.name_server();
+    let client = Client::builder()
+        .name_servers(broker.name_server())
+        .address_map(
+            move |address| if address.starts_with("10.255.") { real.clone() } else { address.to_owned() },
+        )
+        .start()
+        .unwrap();
+    let producer = Producer::builder("shop").client(&client).start().unwrap();
+    producer.send(&Message::new("orders", "x")).unwrap();
+}
+
+#[test]
+fn everything_works_over_ipv6() {
+    let broker = Broker::builder().topic("orders", 1).listen("[::1]:0").start().unwrap();
+    let client = Client::builder().name_servers(broker.name_server()).start().unwrap();
+    assert!(client.client_id().starts_with("[::1]@"), "{}", client.client_id());
+    let producer = Producer::builder("shop").client(&client).start().unwrap();
+    let receipt = producer.send(&Message::new("orders", "x")).unwrap();
+    assert_eq!(receipt.offset_message_id().len(), 56);
+}
+
+#[test]
+fn two_clusters_in_one_process_do_not_know_of_each_other() {
+    let (one, two) = (
+        Broker::builder().topic("orders", 1).start().unwrap(),
+        Broker::builder().topic("orders", 1).start().unwrap(),
+    );
+    let start =
+        |broker: &Broker| Producer::builder("shop").name_servers(broker.name_server()).start().unwrap();
+    let (to_one, to_two) = (start(&one), start(&two));
+    to_one.send(&Message::new("orders", "1")).unwrap();
+    to_two.send(&Message::new("orders", "2")).unwrap();
+    for (broker, body) in [(&one, b"1"), (&two, b"2")] {
+        let messages = broker.inspect().messages("orders");
+        assert_eq!((messages.len(), messages[0].body()), (1, &body[..]));
+    }
+}
