@@ -23,6 +23,20 @@ impl TimeStats {
         let nanos = self.total.as_nanos().checked_div(u128::from(self.count)).unwrap_or(0);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
+
+    /// Those of several recorders, whose buckets are the same.
+    pub(crate) fn sum(parts: impl IntoIterator<Item = Self>) -> Self {
+        let mut sum = TimeRecorder::default().snapshot();
+        for part in parts {
+            sum.count += part.count;
+            sum.total += part.total;
+            sum.max = sum.max.max(part.max);
+            for ((_, count), (_, more)) in sum.buckets.iter_mut().zip(part.buckets) {
+                *count += more;
+            }
+        }
+        sum
+    }
 }
 
 /// Takes the times down, from any number of threads, without a lock.
@@ -114,6 +128,16 @@ mod tests {
     #[test]
     fn the_mean_of_nothing_is_zero() {
         assert_eq!(TimeRecorder::default().snapshot().mean(), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_sum_is_that_of_one_recorder_for_all() {
+        let (a, b, both) = (TimeRecorder::default(), TimeRecorder::default(), TimeRecorder::default());
+        for (recorder, millis) in [(&a, 3), (&b, 700), (&a, 1)] {
+            recorder.record(Duration::from_millis(millis));
+            both.record(Duration::from_millis(millis));
+        }
+        assert_eq!(TimeStats::sum([a.snapshot(), b.snapshot()]), both.snapshot());
     }
 
     #[test]

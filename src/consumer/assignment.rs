@@ -494,13 +494,13 @@ mod tests {
         ];
         for (from, ask, answer, start) in table {
             let now = Instant::now();
-            let (mut queue, _) = Assignment::new(policy(from.clone()), false, now);
+            let (mut queue, _) = Assignment::new(policy(from), false, now);
             let mut actions = queue.stored(Ok(None), now);
             if let Some(ask) = ask {
                 assert_eq!(actions, [Action::Ask(ask)]);
                 actions = queue.resolved(Ok(at(answer)), now);
             }
-            let reason = StartReason::ConsumeFrom(from.clone());
+            let reason = StartReason::ConsumeFrom(from);
             assert_eq!(
                 actions,
                 [Action::Activate { start: at(start), reason }, Action::Commit(at(start))],

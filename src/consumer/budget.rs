@@ -71,7 +71,9 @@ mod tests {
         let budget = Budget::new(
             100,
             Arc::default(),
-            OnRelease(Box::new(move || drop(count.fetch_add(1, Ordering::SeqCst)))),
+            OnRelease(Box::new(move || {
+                count.fetch_add(1, Ordering::SeqCst);
+            })),
         );
         budget.charge(150);
         budget.charge(20);

@@ -74,8 +74,9 @@ impl Claims {
         }
     }
 
-    /// Ends claiming; called under the lock of the process queue. What is finished from now on answers [`Finished::Look`].
-    pub fn close(&self) {
+    /// Ends claiming; called under the lock of the process queue. What is finished from now on answers
+    /// [`Finished::Look`]. Whether messages were left that nobody can claim any more.
+    pub fn close(&self) -> bool {
         // Claims before this are counted, later ones fail: CUT is beyond every length.
         let taken = self.cursor.0.fetch_or(CUT, Ordering::AcqRel);
         if taken < CUT {
@@ -84,6 +85,7 @@ impl Claims {
         for word in self.done.0.iter() {
             word.fetch_or(CLOSED, Ordering::AcqRel);
         }
+        taken < self.len
     }
 
     /// How many were claimed, at most all.
@@ -179,8 +181,8 @@ mod tests {
     fn after_closing_nothing_is_claimed_and_each_finish_looks() {
         let claims = Claims::new(10);
         claims.claim(3);
-        claims.close();
-        claims.close();
+        assert!(claims.close());
+        assert!(!claims.close(), "said once");
         assert_eq!((claims.claim(1), claims.claimed(), claims.unclaimed()), (None, 3, 0));
         assert_eq!(claims.finish(0), Finished::Look);
         assert_eq!(claims.finish(0), Finished::Already);

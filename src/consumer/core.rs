@@ -19,7 +19,7 @@ use super::rebalance_loop::RebalanceEvent;
 use super::settings::Settings;
 use super::slot::Slot;
 use super::timer_loop::TimerEvent;
-use crate::client::{Instance, TimeRecorder};
+use crate::client::Instance;
 use crate::message::{MessageQueue, Subscription};
 
 /// The shared state of one consumer. Every thread that works for it holds an `Arc`.
@@ -65,8 +65,6 @@ pub(crate) struct Totals {
     pub(crate) pulled: AtomicU64,
     pub(crate) reconsumed: AtomicU64,
     pub(crate) dead_letters: AtomicU64,
-    pub(crate) listener_time: TimeRecorder,
-    pub(crate) wait_time: TimeRecorder,
     /// Pulls that were sent, for benchmarks.
     pub(crate) pulls: AtomicU64,
 }

@@ -34,3 +34,15 @@ pub use events::{Event, Events};
 pub use push::{PushConsumer, PushConsumerBuilder, Stopper};
 pub use settings::OffsetIllegal;
 pub use stats::{ConsumerStats, QueueStats, StartReason, Waiting};
+
+/// The hand-over from a pull to the consume threads, for benches and tests.
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub mod hand_over {
+    pub use super::budget::{Budget, OnRelease};
+    pub use super::claims::{Claims, Finished};
+    pub use super::offset::Offset;
+    pub use super::process_queue::{Limits, Load, ProcessQueue, Settled, Taken};
+    pub use super::run::Run;
+    pub use super::sift::{Asked, Sifted, sift};
+}

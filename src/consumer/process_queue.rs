@@ -286,14 +286,13 @@ impl ProcessQueue {
     pub fn close(&self) -> (Settled, usize) {
         let mut runs = self.runs.lock();
         runs.closed = true;
-        let not_used_up =
-            runs.open().filter(|run| run.claims.unclaimed() > 0).map(|run| run.len() as usize).sum();
+        let mut not_used_up = 0;
         runs.claimable.clear();
         runs.retries.clear();
         runs.queued = false;
         for slot in &runs.slots {
             if let Slot::Open(run) = slot {
-                run.claims.close();
+                not_used_up += if run.claims.close() { run.len() as usize } else { 0 };
             }
         }
         (self.settle_locked(&mut runs), not_used_up)

@@ -14,7 +14,8 @@ use crate::sync::{Arc, AtomicUsize, Mutex, Ordering, Parker};
 /// The ready list of one consumer. `Q` stands for a queue.
 pub struct Ready<Q> {
     state: Mutex<State<Q>>,
-    /// An estimate for the wake rule: messages in runs that are not used up.
+    /// Messages in runs that are not used up. For the wake rule, which needs no exact number; but it is 0 exactly when
+    /// every message is taken, or somebody would look for ever.
     waiting: AtomicUsize,
 }
 
@@ -67,7 +68,7 @@ impl<Q> Ready<Q> {
         self.waiting.fetch_add(messages, Ordering::Relaxed);
     }
 
-    /// Messages whose run is used up.
+    /// Messages whose run is used up: all of them are taken.
     pub fn went(&self, messages: usize) {
         self.waiting.fetch_sub(messages, Ordering::Relaxed);
     }
@@ -76,14 +77,16 @@ impl<Q> Ready<Q> {
     /// than [`WORTH`] each, or the oldest message has waited for [`LOOK_AGAIN`].
     pub fn wake(&self, now: Instant, listener_time: Duration) -> Rule {
         let mut state = self.state.lock();
-        let Some(oldest) = state.queues.iter().map(|(_, born)| *born).min() else {
-            return Rule { again: false };
-        };
         if state.idle.is_empty() {
             return Rule { again: false };
         }
+        let waiting = self.waiting.load(Ordering::Relaxed);
+        let Some(oldest) = state.queues.iter().map(|(_, born)| *born).min() else {
+            // A thread that holds a queue may be about to put it back, and then turn to a listener that takes long.
+            return Rule { again: waiting > 0 };
+        };
         let awake = state.threads.saturating_sub(state.idle.len());
-        let work = listener_time.as_nanos().saturating_mul(self.waiting.load(Ordering::Relaxed) as u128);
+        let work = listener_time.as_nanos().saturating_mul(waiting as u128);
         let worth = WORTH.as_nanos() * (awake as u128 + 1);
         let woken = (awake == 0 || work > worth || now.saturating_duration_since(oldest) >= LOOK_AGAIN)
             .then(|| state.idle.pop())
@@ -234,7 +237,7 @@ mod tests {
         assert!(!ready.wake(later + LOOK_AGAIN, Duration::ZERO).again, "an old message wakes");
         busy.unpark();
         ready.stop();
-        threads.map(|thread| thread.join().unwrap());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     }
 
     #[test]

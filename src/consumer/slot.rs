@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 
 use super::process_queue::ProcessQueue;
 use super::run::Run;
+use crate::client::TimeRecorder;
 
 /// The state of one consume thread.
 #[derive(Debug)]
@@ -57,18 +58,20 @@ pub struct Running {
     number: u64,
 }
 
-/// Written by one thread only, so plain stores are enough.
+/// Written by one thread only: nothing here is fought over.
 #[derive(Debug, Default)]
 pub struct Counts {
     succeeded: AtomicU64,
     failed: AtomicU64,
-    busy_nanos: AtomicU64,
-    calls: AtomicU64,
+    /// How long listener calls took.
+    pub(crate) listener_time: TimeRecorder,
+    /// How long messages waited for this thread.
+    pub(crate) wait_time: TimeRecorder,
 }
 
 impl Counts {
     /// Adds what one call brought.
-    pub fn add(&self, succeeded: u64, failed: u64, took: Duration) {
+    pub fn add(&self, succeeded: u64, failed: u64) {
         let add = |to: &AtomicU64, n: u64| {
             if n > 0 {
                 to.store(to.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
@@ -76,8 +79,6 @@ impl Counts {
         };
         add(&self.succeeded, succeeded);
         add(&self.failed, failed);
-        add(&self.busy_nanos, u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
-        add(&self.calls, 1);
     }
 
     /// Messages accepted and not accepted.

@@ -81,18 +81,18 @@ impl Worker<'_> {
         queue.facts.last_consume.store(self.core.instance.clock().millis(), Ordering::Relaxed);
 
         let begun = Instant::now();
-        self.core.totals.wait_time.record(begun.saturating_duration_since(run.born()));
         let mut now = begun;
         let mut messages = 0;
         let mut range = taken.range;
         loop {
             messages += range.end - range.start;
-            now = self.call(queue, &run, range.clone(), taken.retried, now);
-            if taken.retried.is_some() {
-                break;
-            }
-            if range.end == run.len() {
+            let last = range.end == run.len();
+            if last && taken.retried.is_none() {
+                // Before the call, which may take hours: nobody needs to look after messages that nobody can take.
                 self.core.ready.went(run.len() as usize);
+            }
+            now = self.call(queue, &run, range.clone(), taken.retried, now);
+            if last || taken.retried.is_some() {
                 break;
             }
             match run.claims.claim(size) {
@@ -131,12 +131,13 @@ impl Worker<'_> {
         let verdict = self.listen();
         let ended = Instant::now();
         let took = ended.saturating_duration_since(now);
-        core.totals.listener_time.record(took);
+        self.slot.counts.listener_time.record(took);
+        self.slot.counts.wait_time.record(now.saturating_duration_since(run.born()));
         if self.slot.end() {
-            self.settle(queue, run, &verdict, retried, took);
+            self.settle(queue, run, &verdict, retried);
         } else {
             // The timer has sent the messages back; whatever was said about them comes too late.
-            self.slot.counts.add(0, self.batch.len() as u64, took);
+            self.slot.counts.add(0, self.batch.len() as u64);
             log::warn!("a listener for {} returned after its messages had been sent back", queue.queue());
         }
         ended
@@ -228,14 +229,7 @@ impl Worker<'_> {
         direct.answer(came, begun.elapsed());
     }
 
-    fn settle(
-        &mut self,
-        queue: &Arc<ProcessQueue>,
-        run: &Arc<Run>,
-        verdict: &Verdict,
-        retried: Option<u32>,
-        took: Duration,
-    ) {
+    fn settle(&mut self, queue: &Arc<ProcessQueue>, run: &Arc<Run>, verdict: &Verdict, retried: Option<u32>) {
         let (mut succeeded, mut failed, mut look) = (0, 0, false);
         for place in 0..self.indices.len() {
             let index = self.indices[place];
@@ -256,7 +250,7 @@ impl Worker<'_> {
             let ids: Vec<&str> = self.batch.iter().map(MessageView::message_id).collect();
             log::warn!("messages {} of {} failed: {error}", ids.join(", "), queue.queue());
         }
-        self.slot.counts.add(succeeded, failed, took);
+        self.slot.counts.add(succeeded, failed);
         if look {
             self.core.settled(queue, queue.settle());
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::client::TimeStats;
 use crate::consumer::core::Core;
 use crate::consumer::offset::Offset;
 use crate::consumer::process_queue::ProcessQueue;
@@ -34,8 +35,8 @@ pub(super) fn take(core: &Arc<Core>) -> ConsumerStats {
         failed,
         reconsumed: core.totals.reconsumed.load(Ordering::Relaxed),
         dead_letters: core.totals.dead_letters.load(Ordering::Relaxed),
-        listener_time: core.totals.listener_time.snapshot(),
-        wait_time: core.totals.wait_time.snapshot(),
+        listener_time: TimeStats::sum(slots.iter().map(|slot| slot.counts.listener_time.snapshot())),
+        wait_time: TimeStats::sum(slots.iter().map(|slot| slot.counts.wait_time.snapshot())),
     }
 }
 

@@ -56,12 +56,13 @@ pub(super) fn start(
         rebalance: loops.rebalance().clone(),
     }));
     let inner = Arc::new(Inner::new(core.clone(), client));
-    // Before it can be heard of: a rebalance that a broker asks for must find it.
+    // A second consumer of the group on this client ends here, before anything of it exists that could be mistaken
+    // for the first.
+    instance.register(Arc::new(Membership(inner.clone())))?;
+    let consumer = PushConsumer { inner: inner.clone() };
     let (ready, is_ready) = bounded(1);
     core.post_rebalance(RebalanceEvent::Start { core: core.clone(), ready });
-    let consumer = PushConsumer { inner: inner.clone() };
     inner.start_threads(threads)?;
-    instance.register(Arc::new(Membership(inner)))?;
     if !in_background && is_ready.recv_deadline(deadline).is_err() {
         log::warn!(
             "consumer {} has started, but not every queue has its start position yet: see stats()",
