@@ -1,4 +1,69 @@
 //! A client for Apache RocketMQ for programs that use plain threads.
+//!
+//! Send:
+//!
+//! ```no_run
+//! use rocketmq_sync::{Message, Producer};
+//!
+//! # fn main() -> rocketmq_sync::Result<()> {
+//! let producer = Producer::builder("shop").name_servers("127.0.0.1:9876").start()?;
+//! producer.send(&Message::new("orders", "paid 42 EUR").tag("paid").key("order-7"))?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Consume:
+//!
+//! ```no_run
+//! use rocketmq_sync::PushConsumer;
+//! use std::time::Duration;
+//!
+//! # fn main() -> rocketmq_sync::Result<()> {
+//! let consumer = PushConsumer::builder("billing")
+//!     .name_servers("127.0.0.1:9876")
+//!     .subscribe("orders", "created || paid")
+//!     .consume_concurrently(|batch| {
+//!         for message in batch {
+//!             println!("{}", message.message_id());
+//!         }
+//!     })
+//!     .start()?;
+//! // … until the program is to end:
+//! println!("{}", consumer.shutdown(Duration::from_secs(10)));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Threads
+//!
+//! A [`Client`] has `rmq-io` (all sockets) and `rmq-control` (routes, heartbeats, requests from brokers), and `rmq-aux`
+//! while something may hang (DNS). Its first consumer adds `rmq-pull`, `rmq-timer` and `rmq-rebalance`, which all
+//! consumers on it share; each consumer has its own `rmq-consume-N`, 20 unless told otherwise. Listeners run on those
+//! only, and may block until the consume timeout. All threads have names and are joined by a shutdown.
+//!
+//! # Shutdown
+//!
+//! `shutdown(grace)` stops pulling, lets running listeners finish, commits and waits for the brokers' word, says goodbye,
+//! and returns by its deadline with a [`ShutdownReport`]. If that is clean, the next owner of the queues sees no
+//! duplicate. Dropping a handle does the same within two seconds. A process that ends without it repeats what it had
+//! fetched and not committed: up to the commit interval.
+//!
+//! # Errors
+//!
+//! One type, [`Error`]: [`kind`](Error::kind) to act on, [`attempts`](Error::attempts) with every server that was tried
+//! and what each answered, [`is_retryable`](Error::is_retryable). A consumer that runs does not fail: it tries again, and
+//! tells of it in [`stats`](PushConsumer::stats) and [`events`](PushConsumer::events).
+//!
+//! # Logging
+//!
+//! Through the `log` facade only. `error`: a bug, ours or a panic in a listener. `warn`: something that an operator can
+//! mend, or data at risk. `info`: starts, stops, changes of assignment. `debug`: connections, retries, routes. `trace`:
+//! every command, never the body of a message.
+//!
+//! # Not supported
+//!
+//! Orderly and broadcasting consumption, the pull consumer, transactions, SQL92 filters, message trace, TLS and
+//! administration are not there yet. POP consumption and static topics are not planned for now.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -38,6 +103,8 @@ pub mod testing {
         consumer.pulls_sent()
     }
 
+    pub use crate::consumer::hand_over;
+
     pub mod message {
         pub use crate::message::*;
     }
@@ -45,3 +112,7 @@ pub mod testing {
         pub use crate::protocol::*;
     }
 }
+
+#[cfg(all(doctest, feature = "broker"))]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;
