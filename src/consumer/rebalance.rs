@@ -41,6 +41,11 @@ impl Cadence {
         self.due = now + wait;
     }
 
+    /// A round came too early: nobody could be asked yet. It does not count when the next wake-up is spaced out.
+    pub fn too_early(&mut self, now: Instant, jitter: f64) {
+        self.due = now + UNSETTLED_INTERVAL.mul_f64(0.75 + jitter / 2.0);
+    }
+
     /// The last round turned out to have left something open.
     pub fn unsettled(&mut self, now: Instant, jitter: f64) {
         self.due = self.due.min(now + UNSETTLED_INTERVAL.mul_f64(0.75 + jitter / 2.0));
@@ -142,6 +147,17 @@ mod tests {
         let later = start + Duration::from_secs(5);
         cadence.wake(later);
         assert_eq!(cadence.due(), later);
+    }
+
+    #[test]
+    fn the_wake_up_after_a_round_that_came_too_early_is_served_at_once() {
+        let start = Instant::now();
+        let mut cadence = Cadence::new(start);
+        cadence.too_early(start, 0.5);
+        assert_eq!(cadence.due(), start + UNSETTLED_INTERVAL);
+        let heartbeat = start + Duration::from_millis(1);
+        cadence.wake(heartbeat);
+        assert_eq!(cadence.due(), heartbeat);
     }
 
     #[test]

@@ -309,13 +309,18 @@ impl Group {
         for queue in gone {
             self.unwant(&queue, requests);
         }
-        let mut settled = true;
+        let (mut settled, mut any) = (true, subscriptions.is_empty());
         for (topic, subscription) in subscriptions.iter() {
             let asked = self.ask_members(topic, subscription.version, requests);
+            any |= asked;
             // A retry topic may appear later: nothing waits for it.
             settled &= asked || topic.starts_with(RETRY_PREFIX);
         }
-        self.cadence.ran(now, settled, random::fraction());
+        if any {
+            self.cadence.ran(now, settled, random::fraction());
+        } else {
+            self.cadence.too_early(now, random::fraction());
+        }
     }
 
     /// Whether somebody could be asked.
