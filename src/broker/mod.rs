@@ -10,7 +10,7 @@
 //!                                              └─ handlers  what each request does
 //! ```
 //!
-//! [`State`](state::State) is plain data: requests and the time go in, what is to be done on connections comes out. It
+//! `State` is plain data: requests and the time go in, what is to be done on connections comes out. It
 //! knows nothing of the client library: both meet on the wire, so that each tests the other.
 
 mod builder;

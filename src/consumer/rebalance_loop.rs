@@ -1,6 +1,6 @@
 //! `rmq-rebalance`: the only thread that changes assignments.
 //!
-//! An event loop over one [`Assignment`] for each queue. It never waits for a broker, a listener or a lock: requests
+//! An event loop over one `Assignment` for each queue. It never waits for a broker, a listener or a lock: requests
 //! are answered by events, and so does everything else that takes time. It also sends all commits, since an
 //! assignment must know of each of its own.
 

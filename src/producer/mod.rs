@@ -1,6 +1,6 @@
 //! Sending messages.
 //!
-//! A [`Producer`](crate::Producer) has no thread of its own: `send` runs on the calling thread, from the choice of a
+//! A [`Producer`] has no thread of its own: `send` runs on the calling thread, from the choice of a
 //! queue to the answer of the broker. What decides is pure (`select`: which queue next); what acts is `send`.
 
 mod batch;

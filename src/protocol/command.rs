@@ -240,7 +240,7 @@ impl Fields {
         self.0.len()
     }
 
-    /// For decoders: of two fields with one name the last counts, which [`from_wire`](Self::from_wire) sees to once,
+    /// For decoders: of two fields with one name the last counts, which `from_wire` sees to once,
     /// so that a frame full of fields does not cost its square.
     pub(super) fn push_unchecked(&mut self, name: String, value: String) {
         self.0.push((Cow::Owned(name), value));

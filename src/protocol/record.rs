@@ -1,6 +1,6 @@
 //! Stored messages: finding them in the body of an answer, writing and reading them, and the batches among them.
 //!
-//! A body is one stored message after the other. [`records`] walks over it and hands out a [`Record`] for each, which
+//! A body is one stored message after the other. [`records`] walks over it and hands out a `Record` for each, which
 //! says where its parts lie; nothing is copied. Reading one message as a value is for brokers and tests:
 //! [`StoredMessage`].
 
