@@ -20,6 +20,10 @@ pub struct Clock {
     manual: Option<Arc<Manual>>,
 }
 
+#[cfg_attr(
+    not(any(feature = "broker", feature = "testing", test)),
+    allow(dead_code, reason = "a clock is moved by tests, and by the embedded broker for them")
+)]
 impl Clock {
     /// The machine's clock.
     pub fn system() -> Self {
@@ -178,6 +182,10 @@ struct Manual {
     listeners: Mutex<Vec<Weak<dyn Fn() + Send + Sync>>>,
 }
 
+#[cfg_attr(
+    not(any(feature = "broker", feature = "testing", test)),
+    allow(dead_code, reason = "a clock is moved by tests, and by the embedded broker for them")
+)]
 impl Manual {
     fn advanced(&self) -> Duration {
         Duration::from_nanos(self.advanced.load(Ordering::SeqCst))
