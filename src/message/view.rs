@@ -383,3 +383,31 @@ fn time(millis: Option<[u8; 8]>) -> SystemTime {
     let time = if millis < 0 { UNIX_EPOCH.checked_sub(distance) } else { UNIX_EPOCH.checked_add(distance) };
     time.unwrap_or(UNIX_EPOCH)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn views_and_messages_go_to_other_threads() {
+        fn shared<T: Send + Sync + Clone + 'static>() {}
+        shared::<MessageView>();
+        shared::<Message>();
+        shared::<MessageQueue>();
+        assert!(size_of::<Record>() <= 64);
+    }
+
+    #[test]
+    fn times_that_cannot_be_are_the_epoch() {
+        assert_eq!(time(None), UNIX_EPOCH);
+        assert_eq!(time(Some((-1i64).to_be_bytes())), UNIX_EPOCH - Duration::from_millis(1));
+        for millis in [i64::MIN, i64::MAX] {
+            let _ = time(Some(millis.to_be_bytes()));
+        }
+    }
+
+    #[test]
+    fn hexadecimal_digits_are_capitals() {
+        assert_eq!(upper_hex(&[0x00, 0x7f, 0xab]), "007FAB");
+    }
+}
