@@ -25,8 +25,8 @@ fn answered(reaction: Reaction) -> (Broker, Error) {
     let broker = broker();
     broker.fault(Fault::on(RequestCode::SEND_MESSAGE, reaction).forever());
     let error = producer(&broker)
-        .attempt_timeout(Duration::from_millis(50))
-        .send_timeout(Duration::from_millis(800))
+        .attempt_timeout(Duration::from_millis(400))
+        .send_timeout(Duration::from_millis(1_500))
         .start()
         .unwrap()
         .send(&order())
