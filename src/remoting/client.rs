@@ -112,6 +112,27 @@ impl Remoting {
         self.submit(address, command, Waiter::Loop(reply), Some(deadline), When::AtFlush);
     }
 
+    /// As [`queue`](Self::queue), on this very connection: if it is not the present one any more, the request fails as
+    /// lost and not written, and no connection is made for it.
+    pub(crate) fn queue_on(
+        &self,
+        address: &str,
+        link: u64,
+        command: RemotingCommand,
+        deadline: Instant,
+        reply: Reply,
+    ) {
+        match self.shared.conn(address).filter(|conn| conn.link == link) {
+            Some(conn) => {
+                self.submit_on(conn, command, Waiter::Loop(reply), Some(deadline), When::AtFlush);
+            }
+            None => {
+                let cause = "the connection is gone".into();
+                Waiter::Loop(reply).complete(Err(CallError::Lost { written: false, cause }));
+            }
+        }
+    }
+
     /// Writes what has been queued: one write per connection.
     pub(crate) fn flush(&self) {
         let queued = std::mem::take(&mut *self.shared.queued.lock());
@@ -228,19 +249,29 @@ impl Remoting {
     fn submit(
         &self,
         address: &str,
+        command: RemotingCommand,
+        waiter: Waiter,
+        deadline: Option<Instant>,
+        when: When,
+    ) -> Option<(Arc<Conn>, i32)> {
+        match self.shared.connection(address) {
+            Ok(conn) => self.submit_on(conn, command, waiter, deadline, when),
+            Err(error) => {
+                waiter.complete(Err(error));
+                None
+            }
+        }
+    }
+
+    fn submit_on(
+        &self,
+        conn: Arc<Conn>,
         mut command: RemotingCommand,
         waiter: Waiter,
         deadline: Option<Instant>,
         when: When,
     ) -> Option<(Arc<Conn>, i32)> {
         self.shared.complete(&mut command);
-        let conn = match self.shared.connection(address) {
-            Ok(conn) => conn,
-            Err(error) => {
-                waiter.complete(Err(error));
-                return None;
-            }
-        };
         let opaque = conn.file(waiter, deadline);
         command.opaque = opaque;
         if let Some(deadline) = deadline {

@@ -76,8 +76,9 @@ impl fmt::Debug for RemotingConfig {
 /// What happens to connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LinkEvent {
-    /// A connection is open. `local` is our end of it.
-    Up { address: Arc<str>, local: SocketAddr },
+    /// A connection is open. `local` is our end of it, `link` its number, for
+    /// [`queue_on`](super::Remoting::queue_on).
+    Up { address: Arc<str>, local: SocketAddr, link: u64 },
     /// A connection was lost, or could not be made.
     Down { address: Arc<str>, error: Arc<str> },
 }

@@ -21,6 +21,8 @@ use crate::protocol::{DecodeError, Frame, FrameDecoder};
 #[derive(Debug)]
 pub(super) struct Conn {
     pub(super) address: Arc<str>,
+    /// Of this connection alone, among all of its `Remoting`.
+    pub(super) link: u64,
     pub(super) outbox: Outbox,
     pub(super) pending: Mutex<Pending<Waiter>>,
     pub(super) suspicion: Mutex<Suspicion>,
@@ -33,9 +35,10 @@ pub(super) struct Conn {
 }
 
 impl Conn {
-    pub(super) fn new(address: Arc<str>, outbox_limit: usize, now: Instant) -> Self {
+    pub(super) fn new(address: Arc<str>, link: u64, outbox_limit: usize, now: Instant) -> Self {
         Self {
             address,
+            link,
             outbox: Outbox::new(outbox_limit),
             pending: Mutex::new(Pending::new()),
             suspicion: Mutex::new(Suspicion::default()),

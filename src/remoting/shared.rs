@@ -28,6 +28,7 @@ pub(super) struct Shared {
     pub(super) received: AtomicU64,
     pub(super) late_replies: AtomicU64,
     pub(super) sent: AtomicU64,
+    next_link: AtomicU64,
     born: Instant,
     pub(super) queued: Mutex<Vec<Arc<Conn>>>,
     commands: Sender<Command>,
@@ -56,6 +57,7 @@ impl Shared {
             received: AtomicU64::new(0),
             late_replies: AtomicU64::new(0),
             sent: AtomicU64::new(0),
+            next_link: AtomicU64::new(0),
             born: Instant::now(),
             queued: Mutex::new(Vec::new()),
             commands,
@@ -155,7 +157,8 @@ impl Shared {
                 Admission::Join => return link.conn.clone().ok_or(CallError::Closed),
                 Admission::Connect => {}
             }
-            let conn = Arc::new(Conn::new(address.into(), self.config.outbox_limit, now));
+            let number = self.next_link.fetch_add(1, Ordering::Relaxed);
+            let conn = Arc::new(Conn::new(address.into(), number, self.config.outbox_limit, now));
             link.conn.insert(conn).clone()
         };
         self.command(Command::Connect(conn.clone()));

@@ -91,7 +91,7 @@ impl Reactor {
         let now = Instant::now();
         conn.settle(conn.open(stream, local, now));
         self.shared.mark_open(&conn, now);
-        self.shared.on_link(LinkEvent::Up { address: conn.address.clone(), local });
+        self.shared.on_link(LinkEvent::Up { address: conn.address.clone(), local, link: conn.link });
         let reader = Reader::new(self.shared.config.max_frame);
         self.sockets.insert(token, Socket::Open(Open { conn, reader }));
         // Its events of this round may have come together with the one that told of the connection.

@@ -148,10 +148,21 @@ fn links_are_reported() {
     client.call(&served.address, request("x"), soon()).unwrap();
     let local = client.local_address(&served.address).unwrap();
     let address: Arc<str> = served.address.as_str().into();
-    assert_eq!(events.recv_timeout(SOON), Ok(LinkEvent::Up { address: address.clone(), local }));
+    let Ok(LinkEvent::Up { address: open, local: end, link }) = events.recv_timeout(SOON) else {
+        panic!("no Up")
+    };
+    assert_eq!((&open, end), (&address, local));
+    let (sink, outcomes) = outcomes();
+    client.queue_on(&served.address, link, request("on this one"), soon(), sink.reply(1));
+    client.flush();
+    assert!(outcomes.recv_timeout(SOON).unwrap().1.is_ok());
     served.peers.recv_timeout(SOON).unwrap().close();
     let Ok(LinkEvent::Down { address: lost, error }) = events.recv_timeout(SOON) else { panic!("no Down") };
     assert_eq!((lost, &*error), (address, "closed by the server"));
+    client.queue_on(&served.address, link, request("not on another"), soon(), sink.reply(2));
+    let (_, outcome) = outcomes.recv_timeout(SOON).unwrap();
+    assert!(matches!(outcome, Err(CallError::Lost { written: false, .. })), "{outcome:?}");
+    assert!(!client.is_connected(&served.address), "none is made for it");
 }
 
 #[test]
