@@ -31,7 +31,7 @@ impl Content {
     }
 }
 
-/// What each broker has acknowledged. Shared: written by `rmq-control` and, when a connection ends, by `rmq-io`.
+/// What each broker has acknowledged. Shared: written by `rmq-control`, and by `rmq-io` when a connection begins or ends.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     brokers: Mutex<HashMap<Arc<str>, Broker>>,
@@ -39,6 +39,8 @@ pub(crate) struct Told {
 
 #[derive(Debug, Default)]
 struct Broker {
+    /// The number of the open connection.
+    link: Option<u64>,
     /// Counts the connections that ended. A broker forgets a client with its connection, so an acknowledgement
     /// counts only if the connection it came on is still the present one: it is read, the connection ends, the end
     /// is noted here, and only then the acknowledgement is processed — without the number it would count.
@@ -47,11 +49,19 @@ struct Broker {
 }
 
 impl Told {
-    /// Whether the broker there has acknowledged this group's subscription of the topic, at this version or newer.
-    pub(crate) fn is_told(&self, address: &str, group: &str, topic: &str, version: i64) -> bool {
+    /// The connection on which the broker there has acknowledged this group's subscription of the topic, at this
+    /// version or newer. A request that relies on it goes out on that very connection: the present one may be
+    /// another by the time it is sent, and on that one the broker knows nothing yet.
+    pub(crate) fn told_on(&self, address: &str, group: &str, topic: &str, version: i64) -> Option<u64> {
         let brokers = self.brokers.lock();
-        let content = brokers.get(address).and_then(|broker| broker.content.as_ref());
-        content.and_then(|content| content.version(group, topic)).is_some_and(|told| told >= version)
+        let broker = brokers.get(address)?;
+        let told = broker.content.as_ref()?.version(group, topic)?;
+        broker.link.filter(|_| told >= version)
+    }
+
+    /// A connection to this address is open.
+    pub(crate) fn connection_began(&self, address: &Arc<str>, link: u64) {
+        self.brokers.lock().entry(address.clone()).or_default().link = Some(link);
     }
 
     /// The connection that a heartbeat is about to go out on.
@@ -81,6 +91,7 @@ impl Told {
     pub(crate) fn connection_ended(&self, address: &str) {
         if let Some(broker) = self.brokers.lock().get_mut(address) {
             broker.ended += 1;
+            broker.link = None;
             broker.content = None;
         }
     }

@@ -221,6 +221,18 @@ impl Instance {
         self.remoting.queue(address, command, Instant::now() + timeout, reply);
     }
 
+    /// As `queue`, on this very connection; if it is gone, the request fails as lost and not written.
+    pub(crate) fn queue_on(
+        &self,
+        address: &str,
+        link: u64,
+        command: RemotingCommand,
+        timeout: Duration,
+        reply: Reply,
+    ) {
+        self.remoting.queue_on(address, link, command, Instant::now() + timeout, reply);
+    }
+
     pub(crate) fn flush(&self) {
         self.remoting.flush();
     }
@@ -240,7 +252,12 @@ impl Instance {
     /// Whether the broker has acknowledged, on its present connection, a heartbeat with this group's subscription of
     /// this topic, in this version or a newer one.
     pub(crate) fn is_told(&self, address: &str, group: &str, topic: &str, version: i64) -> bool {
-        self.told.is_told(address, group, topic, version)
+        self.told_on(address, group, topic, version).is_some()
+    }
+
+    /// As [`is_told`](Self::is_told), with the number of that connection, for [`queue_on`](Self::queue_on).
+    pub(crate) fn told_on(&self, address: &str, group: &str, topic: &str, version: i64) -> Option<u64> {
+        self.told.told_on(address, group, topic, version)
     }
 }
 

@@ -66,8 +66,9 @@ fn start_remoting(
     let (links, told) = (inbox.clone(), told.clone());
     let on_link = move |event: LinkEvent| {
         // At once, and not when the control loop comes to it: nobody may take the broker for told meanwhile.
-        if let LinkEvent::Down { address, .. } = &event {
-            told.connection_ended(address);
+        match &event {
+            LinkEvent::Up { address, link, .. } => told.connection_began(address, *link),
+            LinkEvent::Down { address, .. } => told.connection_ended(address),
         }
         drop(links.send(Input::Link(event)));
     };

@@ -7,21 +7,28 @@ fn content(version: i64) -> Arc<Content> {
     Arc::new(Content { consumers: HashMap::from([("g".to_owned(), topics)]), producers: BTreeSet::new() })
 }
 
+/// One broker with an open connection, of this number.
+fn connected(link: u64) -> (Told, Arc<str>) {
+    let (told, address) = (Told::default(), Arc::from("a:1"));
+    told.connection_began(&address, link);
+    (told, address)
+}
+
 #[test]
 fn a_broker_is_told_when_it_has_acknowledged_that_version() {
-    let told = Told::default();
-    let address: Arc<str> = "a:1".into();
-    assert!(!told.is_told(&address, "g", "orders", 5));
+    let (told, address) = connected(7);
+    assert_eq!(told.told_on(&address, "g", "orders", 5), None);
     let connection = told.connection(&address);
     assert_eq!(told.acknowledged(&address, connection, &content(5)), Some(true));
-    assert!(told.is_told(&address, "g", "orders", 5) && told.is_told(&address, "g", "orders", 4));
+    assert_eq!(told.told_on(&address, "g", "orders", 5), Some(7));
+    assert_eq!(told.told_on(&address, "g", "orders", 4), Some(7));
     for (address, group, topic, version) in [
         ("a:1", "g", "orders", 6),
         ("a:1", "g", "other", 5),
         ("a:1", "h", "orders", 5),
         ("b:1", "g", "orders", 5),
     ] {
-        assert!(!told.is_told(address, group, topic, version), "{address} {group} {topic} {version}");
+        assert_eq!(told.told_on(address, group, topic, version), None, "{address} {group} {topic} {version}");
     }
     assert_eq!(told.acknowledged(&address, connection, &content(5)), Some(false), "no news");
     assert_eq!(told.acknowledged(&address, connection, &content(6)), Some(true));
@@ -29,24 +36,26 @@ fn a_broker_is_told_when_it_has_acknowledged_that_version() {
 
 #[test]
 fn a_broker_forgets_with_its_connection() {
-    let told = Told::default();
-    let address: Arc<str> = "a:1".into();
+    let (told, address) = connected(7);
     let connection = told.connection(&address);
     assert_eq!(told.acknowledged(&address, connection, &content(5)), Some(true));
     told.connection_ended(&address);
-    assert!(!told.is_told(&address, "g", "orders", 5) && !told.knows(&address));
+    assert!(told.told_on(&address, "g", "orders", 5).is_none() && !told.knows(&address));
+    told.connection_began(&address, 8);
+    assert_eq!(told.told_on(&address, "g", "orders", 5), None, "nor does the next one know it");
 }
 
 #[test]
 fn an_acknowledgement_of_a_connection_that_has_ended_does_not_count() {
-    let told = Told::default();
-    let address: Arc<str> = "a:1".into();
+    let (told, address) = connected(7);
     let connection = told.connection(&address);
     told.connection_ended(&address);
+    told.connection_began(&address, 8);
     assert_eq!(told.acknowledged(&address, connection, &content(5)), None);
-    assert!(!told.is_told(&address, "g", "orders", 5));
+    assert_eq!(told.told_on(&address, "g", "orders", 5), None);
     let connection = told.connection(&address);
     assert_eq!(told.acknowledged(&address, connection, &content(5)), Some(true));
+    assert_eq!(told.told_on(&address, "g", "orders", 5), Some(8));
 }
 
 struct Scene {
@@ -183,13 +192,16 @@ fn a_broker_forgets_the_group_that_leaves() {
     let (a, b): (Arc<str>, Arc<str>) = ("a:1".into(), "b:1".into());
     let content = content(5);
     for address in [&a, &b] {
+        told.connection_began(address, 7);
         let connection = told.connection(address);
         assert_eq!(told.acknowledged(address, connection, &content), Some(true));
     }
     told.forget_group("a:1", MemberKind::Producer, "g");
-    assert!(told.is_told("a:1", "g", "orders", 5));
+    assert!(told.told_on("a:1", "g", "orders", 5).is_some());
     told.forget_group("a:1", MemberKind::Consumer, "g");
-    assert!(!told.is_told("a:1", "g", "orders", 5) && told.is_told("b:1", "g", "orders", 5));
+    assert!(
+        told.told_on("a:1", "g", "orders", 5).is_none() && told.told_on("b:1", "g", "orders", 5).is_some()
+    );
 }
 
 #[test]
