@@ -357,6 +357,12 @@ impl Entry {
             return;
         };
         let queue = self.queue.queue();
+        // The connection may have ended since the step was decided. On another one the broker knows nothing yet.
+        let (group, version) = (&self.core.group, self.subscription.version);
+        let Some(link) = self.core.instance.told_on(&address, group, queue.topic(), version) else {
+            self.fetch.not_sent("the connection to its broker ended".into(), self.core.now(), random());
+            return;
+        };
         let settings = &self.core.settings;
         let watermark = self.queue.watermark();
         // Offsets of exactly 0 are not committed this way, and slaves take none; both as in Java.
@@ -381,7 +387,7 @@ impl Entry {
         let command = RemotingCommand::with_header(RequestCode::PULL_MESSAGE, &header);
         self.queue.facts.last_pull.store(self.core.instance.clock().millis(), Ordering::Relaxed);
         self.core.totals.pulls.fetch_add(1, Ordering::Relaxed);
-        self.core.instance.queue(&address, command, PULL_TIMEOUT, sink.reply(self.queue.id()));
+        self.core.instance.queue_on(&address, link, command, PULL_TIMEOUT, sink.reply(self.queue.id()));
         self.asked = Some(address);
     }
 
