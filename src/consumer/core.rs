@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::budget::Budget;
 use super::direct::Direct;
 use super::events::{Event, Hub};
-use super::listener::Listener;
+use super::listener::{Hook, Listener};
 use super::process_queue::{ProcessQueue, Settled};
 use super::pull_loop::PullEvent;
 use super::ready::Ready;
@@ -31,6 +31,7 @@ pub(crate) struct Core {
     pub(crate) settings: Settings,
     pub(crate) instance: Arc<Instance>,
     pub(crate) listener: Listener,
+    pub(crate) hooks: Vec<Hook>,
     pub(crate) ready: Ready<Item>,
     pub(crate) events: Hub,
     pub(crate) totals: Totals,
@@ -75,6 +76,7 @@ pub(crate) struct Parts {
     pub(crate) settings: Settings,
     pub(crate) instance: Arc<Instance>,
     pub(crate) listener: Listener,
+    pub(crate) hooks: Vec<Hook>,
     pub(crate) budget: Arc<Budget>,
     pub(crate) subscriptions: BTreeMap<Arc<str>, Arc<Subscription>>,
     pub(crate) pull: Sender<PullEvent>,
@@ -89,6 +91,7 @@ impl Core {
             settings,
             instance,
             listener,
+            hooks,
             budget,
             subscriptions,
             pull,
@@ -103,6 +106,7 @@ impl Core {
             settings,
             instance,
             listener,
+            hooks,
             budget,
             events: Hub::default(),
             totals: Totals::default(),

@@ -31,6 +31,36 @@ impl Listener {
     }
 }
 
+/// User code around the listener.
+pub(crate) type Hook = Arc<dyn Fn(&Batch, Next<'_>) -> Verdict + Send + Sync>;
+
+/// The rest of the chain of hooks, with the listener at its end.
+pub struct Next<'a> {
+    batch: &'a Batch,
+    hooks: &'a [Hook],
+    listener: &'a mut Call,
+}
+
+impl<'a> Next<'a> {
+    pub(super) fn new(batch: &'a Batch, hooks: &'a [Hook], listener: &'a mut Call) -> Self {
+        Self { batch, hooks, listener }
+    }
+
+    /// Calls the next hook, or the listener if there is none. A hook that does not call it answers in its place.
+    pub fn run(self) -> Verdict {
+        match self.hooks.split_first() {
+            Some((hook, rest)) => hook(self.batch, Next { hooks: rest, ..self }),
+            None => (self.listener)(self.batch),
+        }
+    }
+}
+
+impl fmt::Debug for Next<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Next({} hooks)", self.hooks.len())
+    }
+}
+
 impl fmt::Debug for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -31,6 +31,7 @@ mod worker;
 
 pub use batch::Batch;
 pub use events::{Event, Events};
+pub use listener::Next;
 pub use push::{PushConsumer, PushConsumerBuilder, Stopper};
 pub use settings::OffsetIllegal;
 pub use stats::{ConsumerStats, QueueStats, StartReason, Waiting};

@@ -11,10 +11,10 @@ use super::claims::Finished;
 use super::core::{Core, Item};
 use super::direct::{Came, Direct};
 use super::events::Event;
-use super::listener::Call;
+use super::listener::{Call, Next};
 use super::process_queue::ProcessQueue;
 use super::pull_loop::PullEvent;
-use super::ready::Work as Next;
+use super::ready::Work as Ready;
 use super::run::Run;
 use super::send_back::{Back, SendBack};
 use super::slot::{Slot, Work};
@@ -37,7 +37,7 @@ pub(super) fn run(core: &Arc<Core>, slot: &Arc<Slot>, number: usize) {
         indices: Vec::new(),
         inflater: Inflater::default(),
     };
-    while let Next::Item(item) = core.ready.next(&parker) {
+    while let Ready::Item(item) = core.ready.next(&parker) {
         match item {
             Item::Queue(queue) => worker.consume(&queue),
             Item::Direct(direct) => worker.consume_directly(&direct),
@@ -192,7 +192,7 @@ impl Worker<'_> {
         let Worker { core, number, listener, batch, .. } = self;
         let called = catch_unwind(AssertUnwindSafe(|| {
             let listener = listener.get_or_insert_with(|| core.listener.make(*number));
-            listener(batch)
+            Next::new(batch, &core.hooks, listener).run()
         }));
         called.map_err(|panic| {
             let text = panic_text(&*panic).to_owned();

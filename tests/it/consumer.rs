@@ -61,3 +61,41 @@ fn a_message_that_always_fails_becomes_a_dead_letter_after_sixteen_retries() -> 
     assert!(consumer.shutdown(SOON).is_clean());
     Ok(())
 }
+
+#[test]
+fn hooks_stand_around_the_listener_and_may_answer_in_its_place() -> Result<()> {
+    let broker = Broker::builder().topic("orders", 1).start()?;
+    let (note, notes) = std::sync::mpsc::channel();
+    let (outer, inner, listener) = (note.clone(), note.clone(), note);
+    let consumer = PushConsumer::builder("billing")
+        .name_servers(broker.name_server())
+        .subscribe("orders", "*")
+        .consume_from(ConsumeFrom::FirstOffset)
+        .consume_hook(move |batch, next| {
+            let verdict = next.run();
+            outer
+                .send(format!("outer saw {:?} for {}", verdict.status(), batch[0].body_str().unwrap()))
+                .unwrap();
+            verdict
+        })
+        .consume_hook(move |batch, next| {
+            if batch[0].body() == b"skip" {
+                inner.send("inner answers".into()).unwrap();
+                return ().into();
+            }
+            next.run()
+        })
+        .consume_concurrently(move |_| listener.send("listener".to_owned()).unwrap())
+        .start()?;
+    broker.put(&Message::new("orders", "skip"))?;
+    broker.put(&Message::new("orders", "book"))?;
+    broker.wait(SOON, |state| state.lag("billing", "orders") == 0)?;
+    assert!(consumer.shutdown(SOON).is_clean());
+    drop(consumer);
+    let said: Vec<String> = notes.iter().collect();
+    assert_eq!(
+        said,
+        ["inner answers", "outer saw Success for skip", "listener", "outer saw Success for book"]
+    );
+    Ok(())
+}

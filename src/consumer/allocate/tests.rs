@@ -20,8 +20,11 @@ fn shares(strategy: Strategy<'_>, members: &[String], queues: &[MessageQueue]) -
     members.iter().map(share).collect()
 }
 
+/// The queue ids of each member.
+type Shares = &'static [&'static [i32]];
+
 /// The table of the Java client: queues, members, averagely, by circle.
-const TABLE: [(usize, usize, &[&[i32]], &[&[i32]]); 9] = [
+const TABLE: [(usize, usize, Shares, Shares); 9] = [
     (8, 3, &[&[0, 1, 2], &[3, 4, 5], &[6, 7]], &[&[0, 3, 6], &[1, 4, 7], &[2, 5]]),
     (8, 2, &[&[0, 1, 2, 3], &[4, 5, 6, 7]], &[&[0, 2, 4, 6], &[1, 3, 5, 7]]),
     (8, 4, &[&[0, 1], &[2, 3], &[4, 5], &[6, 7]], &[&[0, 4], &[1, 5], &[2, 6], &[3, 7]]),

@@ -10,7 +10,7 @@ use super::start;
 use crate::client::{Client, ClientChoice, Verdict};
 use crate::consumer::allocate;
 use crate::consumer::batch::Batch;
-use crate::consumer::listener::Listener;
+use crate::consumer::listener::{Hook, Listener, Next};
 use crate::consumer::settings::{OffsetIllegal, Settings, standard_delay_levels};
 use crate::error::{Error, Mistake, Result};
 use crate::message::{
@@ -25,6 +25,7 @@ pub struct PushConsumerBuilder {
     choice: ClientChoice,
     subscriptions: Vec<(String, Filter)>,
     listener: Option<Listener>,
+    hooks: Vec<Hook>,
     /// The modes that were asked for.
     modes: usize,
     settings: Settings,
@@ -41,6 +42,7 @@ impl PushConsumerBuilder {
             choice: ClientChoice::default(),
             subscriptions: Vec::new(),
             listener: None,
+            hooks: Vec::new(),
             modes: 0,
             settings: Settings {
                 consume_from: ConsumeFrom::LastOffset,
@@ -111,6 +113,16 @@ impl PushConsumerBuilder {
             let mut listener = make(thread);
             Box::new(move |batch| listener(batch).into())
         })));
+        self
+    }
+
+    /// Code around the listener: a span, a timer, a transaction. The first hook added is the outermost. A hook calls
+    /// [`next.run()`](Next::run) for the rest of the chain, or answers in its place; a panic counts as "later".
+    pub fn consume_hook<R: Into<Verdict>>(
+        mut self,
+        hook: impl Fn(&Batch, Next<'_>) -> R + Send + Sync + 'static,
+    ) -> Self {
+        self.hooks.push(Arc::new(move |batch, next| hook(batch, next).into()));
         self
     }
 
@@ -237,7 +249,7 @@ impl PushConsumerBuilder {
         settings.consume_batch_size = u32::try_from(self.consume_batch_size).unwrap_or(1);
         settings.pull_batch_size = i32::try_from(self.pull_batch_size).unwrap_or(i32::MAX);
         settings.pull_batch_bytes = i32::try_from(self.pull_batch_bytes).unwrap_or(i32::MAX);
-        start::start(client, self.group, settings, listener, parsed)
+        start::start(client, self.group, settings, listener, self.hooks, parsed)
     }
 
     /// The subscriptions by topic as the program named it, and all mistakes.

@@ -11,7 +11,7 @@ use super::end::Inner;
 use super::member::Membership;
 use crate::client::{Client, Instance};
 use crate::consumer::core::{Core, Parts};
-use crate::consumer::listener::Listener;
+use crate::consumer::listener::{Hook, Listener};
 use crate::consumer::loops::Loops;
 use crate::consumer::rebalance_loop::RebalanceEvent;
 use crate::consumer::settings::Settings;
@@ -23,6 +23,7 @@ pub(super) fn start(
     group: String,
     settings: Settings,
     listener: Listener,
+    hooks: Vec<Hook>,
     topics: BTreeMap<String, Filter>,
 ) -> Result<PushConsumer> {
     let instance = client.instance().clone();
@@ -49,6 +50,7 @@ pub(super) fn start(
         settings,
         instance: instance.clone(),
         listener,
+        hooks,
         budget: loops.budget().clone(),
         subscriptions,
         pull: loops.pull().clone(),
