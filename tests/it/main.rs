@@ -10,9 +10,13 @@ mod captures;
 mod client;
 mod consumer;
 mod corpus;
+mod embedded;
 mod errors;
 mod faults;
 mod producer;
 mod rooms;
 mod vectors;
 mod wire;
+
+#[path = "../scenarios/mod.rs"]
+mod scenarios;

@@ -1,0 +1,24 @@
+//! The scenarios against the embedded broker. `tests/apache/run` runs the same ones against Apache RocketMQ.
+
+use crate::scenarios::embedded::Embedded;
+use crate::scenarios::{crash, everything, resume, retries};
+
+#[test]
+fn everything_sent_is_consumed_once() {
+    everything::everything_sent_is_consumed_once(&Embedded::start());
+}
+
+#[test]
+fn retries_end_as_a_dead_letter() {
+    retries::retries_end_as_a_dead_letter(&Embedded::start());
+}
+
+#[test]
+fn a_killed_broker_loses_nothing() {
+    crash::a_killed_broker_loses_nothing(&Embedded::start());
+}
+
+#[test]
+fn a_group_resumes_from_its_committed_offsets() {
+    resume::a_group_resumes_from_its_committed_offsets(&Embedded::start());
+}

@@ -1,0 +1,50 @@
+//! The embedded broker as a target.
+
+use super::Target;
+use rocketmq_sync::broker::{Broker, Clock};
+use std::ops::Deref;
+use std::time::Duration;
+
+#[derive(Debug)]
+pub struct Embedded(Broker);
+
+impl Embedded {
+    /// Its clock stands still, but for the delays that a scenario lets pass.
+    pub fn start() -> Self {
+        Embedded(Broker::builder().clock(Clock::manual()).start().expect("a port is free"))
+    }
+}
+
+impl Deref for Embedded {
+    type Target = Broker;
+
+    fn deref(&self) -> &Broker {
+        &self.0
+    }
+}
+
+impl Target for Embedded {
+    fn name_server(&self) -> String {
+        self.0.name_server()
+    }
+
+    fn broker(&self) -> String {
+        self.0.name_server()
+    }
+
+    fn pass_until(&self, limit: Duration, what: &str, done: &dyn Fn() -> bool) {
+        self.0.fast_forward(limit, |_| done()).unwrap_or_else(|error| panic!("waiting for {what}: {error}"));
+    }
+
+    fn kill_broker(&self) {
+        self.0.kill();
+    }
+
+    fn start_broker(&self) {
+        self.0.start().expect("its port is still free");
+    }
+
+    fn restart_broker(&self) {
+        self.0.restart().expect("its port is still free");
+    }
+}

@@ -1,0 +1,93 @@
+//! What is expected of the client wherever it runs: written once, run against the embedded broker, whose clock is
+//! moved, and against Apache RocketMQ, whose delay levels are short.
+
+#![allow(dead_code, reason = "each test program runs its part of them")]
+
+pub mod crash;
+pub mod embedded;
+pub mod everything;
+pub mod java;
+pub mod resume;
+pub mod retries;
+pub mod shared_group;
+pub mod tally;
+pub mod topics;
+
+use rocketmq_sync::{Client, ConsumeFrom, Message, Producer, PushConsumer, Result};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tally::Tally;
+
+/// Servers that a scenario runs against. Topics and groups are named after the scenario, so scenarios may share one.
+pub trait Target {
+    fn name_server(&self) -> String;
+    /// Where topics are created.
+    fn broker(&self) -> String;
+    /// Waits until `done`; meanwhile the delays of retries pass, in one way or the other.
+    fn pass_until(&self, limit: Duration, what: &str, done: &dyn Fn() -> bool);
+    /// At once: nothing is flushed, nobody is told.
+    fn kill_broker(&self);
+    /// The same broker again, with what it had acknowledged.
+    fn start_broker(&self);
+    /// In order: the broker saves what it knows.
+    fn restart_broker(&self);
+
+    fn create_topic(&self, topic: &str, queues: u32) {
+        topics::create(&self.broker(), &self.name_server(), topic, queues);
+    }
+}
+
+/// Enough for anything that takes no delay, also on a machine that is busy with other things.
+pub const SOON: Duration = Duration::from_secs(60);
+
+pub fn client(target: &dyn Target) -> Client {
+    Client::builder().name_servers(target.name_server()).start().expect("the servers are there")
+}
+
+pub fn producer(client: &Client) -> Producer {
+    Producer::builder("scenario-producer").client(client).start().expect("the client runs")
+}
+
+/// A member of `group` that shows `tally` what it gets, from the beginning of `topic` unless the group has offsets.
+pub fn member(client: &Client, group: &str, topic: &str, tally: &Arc<Tally>) -> PushConsumer {
+    let tally = tally.clone();
+    PushConsumer::builder(group)
+        .client(client)
+        .subscribe(topic, "*")
+        .consume_from(ConsumeFrom::FirstOffset)
+        .consume_concurrently(move |batch| batch.each(|message| tally.take(message)))
+        .start()
+        .expect("the topic is there")
+}
+
+/// The bodies are the numbers. A broker that has just come back may need another try.
+pub fn send_numbers(producer: &Producer, topic: &str, numbers: std::ops::Range<u64>) {
+    let messages: Vec<_> = numbers.map(|number| Message::new(topic, number.to_string())).collect();
+    for some in messages.chunks(50) {
+        until_acknowledged(|| producer.send_batch(some).map(drop));
+    }
+}
+
+/// Sends again and again until the broker has acknowledged. A send whose answer was lost
+/// may have been stored: the message then comes twice, as any producer's would.
+pub fn until_acknowledged(send: impl Fn() -> Result<()>) {
+    let begun = Instant::now();
+    while let Err(error) = send() {
+        assert!(error.is_retryable() && begun.elapsed() < 2 * SOON, "{error}");
+        pause(Duration::from_millis(50));
+    }
+}
+
+/// Waits until `done`, and says what was missing if it does not come true.
+pub fn eventually(limit: Duration, what: &str, done: impl Fn() -> bool) {
+    let deadline = Instant::now() + limit;
+    while !done() {
+        assert!(Instant::now() < deadline, "not within {limit:?}: {what}");
+        pause(Duration::from_millis(10));
+    }
+}
+
+/// Between two looks at a condition, or to keep a pace.
+pub fn pause(time: Duration) {
+    std::thread::sleep(time);
+}

@@ -1,0 +1,116 @@
+//! Who was given which message, when and how often.
+
+use rocketmq_sync::MessageView;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// The deliveries of numbered messages. A body is a number, and then words: "7 fails 2" is not accepted before its
+/// third delivery. The Java peer reads bodies the same way.
+#[derive(Debug, Default)]
+pub struct Tally {
+    deliveries: Mutex<BTreeMap<u64, Vec<Delivery>>>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Delivery {
+    pub to: Member,
+    pub at: Instant,
+    pub reconsumed: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Member {
+    Ours,
+    Java,
+}
+
+impl Tally {
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// As the listener of a member of ours.
+    pub fn take(&self, message: &MessageView) -> Result<(), String> {
+        let body = message.body_str().map_err(|error| error.to_string())?;
+        self.record(body, Member::Ours, message.reconsume_times());
+        if message.reconsume_times() < failures(body) { Err(format!("{body:?} says so")) } else { Ok(()) }
+    }
+
+    pub fn record(&self, body: &str, to: Member, reconsumed: u32) {
+        let delivery = Delivery { to, at: Instant::now(), reconsumed };
+        self.lock().entry(number(body)).or_default().push(delivery);
+        self.changed.notify_all();
+    }
+
+    /// Waits until so many different numbers have come.
+    pub fn wait_for(&self, count: u64, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        let mut deliveries = self.lock();
+        while (deliveries.len() as u64) < count {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let so_far = deliveries.len();
+                drop(deliveries); // listeners still use it
+                panic!("{so_far} of {count} messages within {limit:?}");
+            }
+            deliveries = self.changed.wait_timeout(deliveries, left).expect("no panic under the lock").0;
+        }
+    }
+
+    pub fn count(&self) -> u64 {
+        self.lock().len() as u64
+    }
+
+    pub fn of(&self, number: u64) -> Vec<Delivery> {
+        self.lock().get(&number).cloned().unwrap_or_default()
+    }
+
+    /// The reconsume times of the deliveries of a message, in order.
+    pub fn reconsumed(&self, number: u64) -> Vec<u32> {
+        self.of(number).iter().map(|delivery| delivery.reconsumed).collect()
+    }
+
+    /// How many deliveries there were beyond the first of each message.
+    pub fn duplicates(&self) -> usize {
+        self.lock().values().map(|deliveries| deliveries.len() - 1).sum()
+    }
+
+    /// Every number of this range has come, and no other.
+    pub fn assert_exactly(&self, numbers: std::ops::Range<u64>) {
+        let deliveries = self.lock();
+        let missing: Vec<_> =
+            numbers.clone().filter(|number| !deliveries.contains_key(number)).take(10).collect();
+        let alien: Vec<_> =
+            deliveries.keys().filter(|number| !numbers.contains(number)).take(10).copied().collect();
+        drop(deliveries);
+        assert!(
+            missing.is_empty() && alien.is_empty(),
+            "of {numbers:?} missing {missing:?}, not of them {alien:?}"
+        );
+    }
+
+    /// The numbers whose deliveries fulfil this.
+    pub fn numbers(&self, mut fulfils: impl FnMut(&[Delivery]) -> bool) -> Vec<u64> {
+        self.lock().iter().filter(|(_, deliveries)| fulfils(deliveries)).map(|(number, _)| *number).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<Delivery>>> {
+        self.deliveries.lock().expect("no panic under the lock")
+    }
+}
+
+fn number(body: &str) -> u64 {
+    let number = body.split(' ').next().unwrap_or("");
+    number.parse().unwrap_or_else(|_| panic!("a body of somebody else: {body:?}"))
+}
+
+/// How often a message with this body is not accepted.
+fn failures(body: &str) -> u32 {
+    let words: Vec<_> = body.split(' ').collect();
+    match words[..] {
+        [_, "fails", times] => times.parse().expect("a number of failures"),
+        _ => 0,
+    }
+}
