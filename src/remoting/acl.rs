@@ -68,7 +68,7 @@ fn mac(command: &RemotingCommand, secret_key: &str, left_out: Option<&str>) -> H
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::Fields;
+    use crate::protocol::{Fields, Frame};
 
     fn request(code: i32, fields: &[(&'static str, &str)], body: &str) -> RemotingCommand {
         let mut command = RemotingCommand::request(RequestCode(code)).body(body.as_bytes().to_vec());
@@ -127,6 +127,34 @@ mod tests {
             ("n", "broker-a"),
         ];
         assert_eq!(signature(&request(310, &send, "traced"), &credentials), "xENHd6TSWtb7fI0Ffps1rJnnsIk=");
+    }
+
+    /// Every signed request in the recordings, in both encodings, with and without body.
+    #[test]
+    fn all_recorded_signatures_are_accepted() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+        let mut checked = 0;
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_none_or(|extension| extension != "jsonl") {
+                continue;
+            }
+            for line in std::fs::read_to_string(&path).unwrap().lines() {
+                let line: serde_json::Value = serde_json::from_str(line).unwrap();
+                let command =
+                    Frame::parse(from_hex(line["frame"].as_str().unwrap())).unwrap().command().unwrap();
+                if command.fields.get(SIGNATURE).is_some() {
+                    assert!(is_signed_with(&command, "cap-secret-1234"), "{}: {}", path.display(), line["n"]);
+                    checked += 1;
+                }
+            }
+        }
+        assert_eq!(checked, 21, "the number of signed requests that were recorded");
+    }
+
+    fn from_hex(text: &str) -> Vec<u8> {
+        let digits = text.as_bytes().chunks(2);
+        digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
     }
 
     #[test]
