@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -14,7 +15,7 @@ use super::facts::Facts;
 use super::offset::Offset;
 use super::run::Run;
 use crate::message::MessageQueue;
-use crate::sync::{Arc, Mutex};
+use crate::sync::Mutex;
 
 /// When a queue stops pulling.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +61,7 @@ pub struct ProcessQueue {
     id: u64,
     queue: MessageQueue,
     limits: Limits,
-    budget: std::sync::Arc<Budget>,
+    budget: Arc<Budget>,
     runs: Mutex<Runs>,
     watermark: AtomicI64,
     /// What `stats()` and running info tell of it.
@@ -137,7 +138,7 @@ pub struct Closed;
 
 impl ProcessQueue {
     /// Begins at `start`, with nothing cached.
-    pub fn new(queue: MessageQueue, start: Offset, limits: Limits, budget: std::sync::Arc<Budget>) -> Self {
+    pub fn new(queue: MessageQueue, start: Offset, limits: Limits, budget: Arc<Budget>) -> Self {
         Self {
             id: GENERATION.fetch_add(1, Ordering::Relaxed),
             queue,
