@@ -13,8 +13,13 @@ mod corpus;
 mod embedded;
 mod errors;
 mod faults;
+mod life;
+mod offsets;
 mod producer;
+mod rebalance;
+mod retry;
 mod rooms;
+mod support;
 mod vectors;
 mod wire;
 

@@ -1,0 +1,337 @@
+//! Failed messages: sent back, retried, dead letters; panics, late listeners, bodies that cannot be read.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::support::{
+    Gate, SOON, Seen, Ticking, advance_until, billing, body, client_by_hand, next_event, orders_by_hand, put,
+    queue,
+};
+use rocketmq_sync::broker::{Fault, Reaction};
+use rocketmq_sync::consumer::Event;
+use rocketmq_sync::{ConsumeStatus, RequestCode, ResponseCode, dead_letter_topic, retry_topic};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Pain D1.
+#[test]
+fn a_refused_send_back_is_repeated_and_the_commit_waits_for_it() {
+    let broker = orders_by_hand(1);
+    put(&broker, 0..1);
+    let error = || Reaction::Reply(ResponseCode::SYSTEM_ERROR);
+    let refused = broker.fault(Fault::on(RequestCode::CONSUMER_SEND_MSG_BACK, error()).times(3));
+    let retries = retry_topic("billing");
+    let unsent = broker.fault(Fault::on(RequestCode::SEND_MESSAGE, error()).topic(&retries).times(3));
+    let seen = Seen::default();
+    let noting = seen.clone();
+    let client = client_by_hand(&broker);
+    let _ticking = Ticking::of(broker.clock());
+    let consumer = billing()
+        .client(&client)
+        .consume_concurrently(move |batch| {
+            noting.note(batch);
+            if noting.len() <= 4 { Err("no") } else { Ok(()) }
+        })
+        .start()
+        .unwrap();
+    let mut events = consumer.events();
+    for n in 1..=3 {
+        seen.wait(n);
+        unsent.wait_hits(n as u64, SOON).unwrap();
+        next_event(&mut events, "a failed send-back", |event| {
+            matches!(event, Event::SendBackFailed { .. }).then_some(())
+        });
+        assert_eq!(broker.inspect().committed("billing", &queue(0)).unwrap_or(0), 0);
+        advance_until(broker.clock(), SECOND, "a local retry", || seen.len() > n);
+    }
+    assert_eq!(refused.hits(), 3);
+    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    broker
+        .fast_forward(SOON, |state| state.lag("billing", &retries) == 0 && state.depth(&retries) == 1)
+        .unwrap();
+    seen.wait(5);
+    let times: Vec<u32> = seen.messages().iter().map(|message| message.reconsume_times()).collect();
+    assert_eq!(times[..4], [0, 1, 2, 3], "counted here, and by the broker after that");
+    assert!(seen.messages()[4].queue().topic() == retries);
+    let stats = consumer.stats();
+    assert_eq!((stats.succeeded, stats.failed, stats.reconsumed, stats.dead_letters), (1, 4, 1, 0));
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// Pain D5.
+#[test]
+fn a_message_is_delivered_once_more_than_it_is_retried_and_then_dead() {
+    let broker = orders_by_hand(4);
+    put(&broker, 0..5);
+    let seen = Seen::default();
+    let noting = seen.clone();
+    let consumer = billing()
+        .name_servers(broker.name_server())
+        .max_reconsume_times(3)
+        .consume_concurrently(move |batch| {
+            noting.note(batch);
+            ConsumeStatus::ReconsumeLater
+        })
+        .start()
+        .unwrap();
+    let (dead, retries) = (dead_letter_topic("billing"), retry_topic("billing"));
+    broker
+        .fast_forward(SOON, |state| {
+            state.depth(&dead) == 5 && state.lag("billing", &retries) + state.lag("billing", "orders") == 0
+        })
+        .unwrap();
+    assert_eq!(seen.len(), 20);
+    assert!(seen.counts().values().all(|times| *times == 4), "{:?}", seen.counts());
+    for n in 0..5 {
+        let mut times: Vec<u32> = seen
+            .messages()
+            .iter()
+            .filter(|message| body(message) == n.to_string())
+            .map(|message| message.reconsume_times())
+            .collect();
+        times.sort_unstable();
+        assert_eq!(times, [0, 1, 2, 3]);
+    }
+    assert_eq!(broker.inspect().delayed(), 0);
+    let stats = consumer.stats();
+    assert_eq!((stats.failed, stats.reconsumed, stats.dead_letters), (20, 15, 5));
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// Pain P4.
+#[test]
+fn a_panic_of_the_listener_costs_one_message_a_retry_and_no_thread() {
+    let broker = orders_by_hand(1);
+    put(&broker, 0..10);
+    let (seen, panics) = (Seen::default(), Arc::new(AtomicUsize::new(0)));
+    let (noting, counting) = (seen.clone(), panics.clone());
+    let consumer = billing()
+        .name_servers(broker.name_server())
+        .consume_threads(2)
+        .consume_concurrently(move |batch| {
+            noting.note(batch);
+            if body(&batch[0]) == "5" && batch[0].reconsume_times() == 0 {
+                counting.fetch_add(1, Ordering::SeqCst);
+                panic!("on purpose");
+            }
+        })
+        .start()
+        .unwrap();
+    let mut events = consumer.events();
+    let (message, text) = next_event(&mut events, "the panic", |event| match event {
+        Event::ListenerPanicked { message, panic, .. } => Some((message, panic)),
+        _ => None,
+    });
+    assert_eq!((body(&message), text.as_str()), ("5", "on purpose"));
+    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    let stats = consumer.stats();
+    assert_eq!((stats.succeeded, stats.failed, stats.threads), (9, 1, 2));
+    broker.fast_forward(SOON, |_| seen.len() == 11).unwrap();
+    assert_eq!(seen.counts()["5"], 2);
+    assert_eq!(panics.load(Ordering::SeqCst), 1);
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// Pain D8.
+#[test]
+fn a_late_listener_is_noticed_when_its_time_is_over_not_twice_as_late() {
+    let broker = orders_by_hand(1);
+    put(&broker, 0..1);
+    let gate = Gate::default();
+    let waiting = gate.clone();
+    let client = client_by_hand(&broker);
+    let ticking = Ticking::of(broker.clock());
+    let consumer = billing()
+        .client(&client)
+        .consume_timeout(60 * SECOND)
+        .consume_concurrently(move |batch| {
+            if batch[0].reconsume_times() == 0 {
+                waiting.pass();
+                assert!(batch.is_cancelled());
+            }
+        })
+        .start()
+        .unwrap();
+    gate.wait_for(1);
+    drop(ticking);
+    let mut events = consumer.events();
+    let mut is_late = |wait| {
+        std::iter::from_fn(|| events.next_timeout(wait)).find_map(|event| match event {
+            Event::ListenerLate { running, .. } => Some(running),
+            _ => None,
+        })
+    };
+    broker.clock().advance(59 * SECOND);
+    assert_eq!(is_late(Duration::from_millis(50)), None);
+    let mut passed = 59;
+    let running = loop {
+        broker.clock().advance(SECOND);
+        passed += 1;
+        assert!(passed <= 66, "not noticed in 66 s");
+        if let Some(running) = is_late(Duration::from_millis(300)) {
+            break running;
+        }
+    };
+    assert!(running >= 60 * SECOND && running <= 66 * SECOND, "{running:?}");
+    let _ticking = Ticking::of(broker.clock());
+    // It was sent back, and its place in the queue is done, whatever the listener says when it returns.
+    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    gate.open();
+    broker
+        .fast_forward(SOON, |state| {
+            state.lag("billing", &retry_topic("billing")) == 0 && state.delayed() == 0
+        })
+        .unwrap();
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// Pain D6.
+#[test]
+fn only_a_message_that_is_being_handled_can_be_late() {
+    let broker = orders_by_hand(1);
+    put(&broker, 0..100);
+    let client = client_by_hand(&broker);
+    let _ticking = Ticking::of(broker.clock());
+    let seen = Seen::default();
+    let (noting, clock) = (seen.clone(), broker.clock().clone());
+    let consumer = billing()
+        .client(&client)
+        .consume_threads(1)
+        .consume_timeout(10 * SECOND)
+        .consume_concurrently(move |batch| {
+            // Each takes a second, so that the last one waits for 99.
+            clock.advance(SECOND);
+            noting.note(batch);
+        })
+        .start()
+        .unwrap();
+    seen.wait(100);
+    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    seen.assert_once(0..100);
+    assert_eq!(broker.inspect().requests(RequestCode::CONSUMER_SEND_MSG_BACK), 0);
+    let mut events = consumer.events();
+    assert!(
+        std::iter::from_fn(|| events.try_next()).all(|event| !matches!(event, Event::ListenerLate { .. }))
+    );
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// Pain D9.
+#[test]
+fn of_a_batch_only_what_failed_is_retried() {
+    let broker = orders_by_hand(1);
+    put(&broker, 0..10);
+    let seen = Seen::default();
+    let noting = seen.clone();
+    let consumer = billing()
+        .name_servers(broker.name_server())
+        .consume_batch_size(10)
+        .consume_threads(1)
+        .consume_concurrently(move |batch| {
+            noting.note(batch);
+            batch.each(|message| {
+                if body(message) == "5" && message.reconsume_times() == 0 {
+                    Err("not this one")
+                } else {
+                    Ok(())
+                }
+            });
+        })
+        .start()
+        .unwrap();
+    broker.fast_forward(SOON, |_| seen.len() == 11).unwrap();
+    assert_eq!(seen.counts()["5"], 2);
+    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    let stats = consumer.stats();
+    assert_eq!((stats.failed, stats.reconsumed), (1, 1));
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// A wished delay is the next level not below it; a dead letter is one at once.
+#[test]
+fn verdicts_decide_when_a_message_comes_again_and_whether() {
+    let broker = orders_by_hand(1);
+    put(&broker, 0..3);
+    let seen = Seen::default();
+    let noting = seen.clone();
+    let consumer = billing()
+        .name_servers(broker.name_server())
+        .consume_concurrently(move |batch| {
+            noting.note(batch);
+            match body(&batch[0]) {
+                "0" if batch[0].reconsume_times() == 0 => ConsumeStatus::ReconsumeAfter(6 * SECOND),
+                "1" => ConsumeStatus::DeadLetter,
+                _ => ConsumeStatus::Success,
+            }
+        })
+        .start()
+        .unwrap();
+    let dead = dead_letter_topic("billing");
+    broker.wait(SOON, |state| state.depth(&dead) == 1 && state.delayed() == 1).unwrap();
+    let mut events = consumer.events();
+    let letter = next_event(&mut events, "the dead letter", |event| match event {
+        Event::DeadLetter { message, .. } => Some(message),
+        _ => None,
+    });
+    assert_eq!(body(&letter), "1");
+    let before = broker.clock().now();
+    broker.fast_forward(SOON, |_| seen.len() == 4).unwrap();
+    let passed = broker.clock().now().duration_since(before).unwrap();
+    assert!(passed > 9 * SECOND && passed <= 10 * SECOND, "level 3 is 10 s: {passed:?}");
+    assert_eq!(consumer.stats().dead_letters, 1);
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// Pain D4.
+#[test]
+fn the_first_retry_of_a_new_group_comes_when_its_delay_is_over() {
+    let broker = orders_by_hand(1);
+    let seen = Seen::default();
+    let noting = seen.clone();
+    let consumer = rocketmq_sync::PushConsumer::builder("billing")
+        .name_servers(broker.name_server())
+        .subscribe("orders", "*")
+        .consume_concurrently(move |batch| {
+            noting.note(batch);
+            if batch[0].reconsume_times() == 0 { Err("no") } else { Ok(()) }
+        })
+        .start()
+        .unwrap();
+    let began = broker.clock().now();
+    put(&broker, 0..1);
+    broker.wait(SOON, |state| state.delayed() == 1).unwrap();
+    let due = Instant::now();
+    broker.fast_forward(SOON, |_| seen.len() == 2).unwrap();
+    let passed = broker.clock().now().duration_since(began).unwrap();
+    assert!(passed <= 10 * SECOND, "the first delay is 10 s: {passed:?}");
+    assert!(due.elapsed() < 5 * SECOND, "and then it is delivered: {:?}", due.elapsed());
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// Pain D4, with a namespace.
+#[test]
+fn retries_come_with_a_namespace_too() {
+    let broker = rocketmq_sync::broker::Broker::builder()
+        .topic("eu%orders", 1)
+        .clock(rocketmq_sync::broker::Clock::manual())
+        .start()
+        .unwrap();
+    let client =
+        rocketmq_sync::Client::builder().name_servers(broker.name_server()).namespace("eu").start().unwrap();
+    let seen = Seen::default();
+    let noting = seen.clone();
+    let consumer = billing()
+        .client(&client)
+        .consume_concurrently(move |batch| {
+            noting.note(batch);
+            if batch[0].reconsume_times() == 0 { Err("no") } else { Ok(()) }
+        })
+        .start()
+        .unwrap();
+    broker.put(&rocketmq_sync::Message::new("eu%orders", "0")).unwrap();
+    broker.fast_forward(SOON, |_| seen.len() == 2).unwrap();
+    assert!(seen.messages().iter().all(|message| message.topic() == "orders"));
+    assert_eq!(broker.inspect().members("eu%billing").len(), 1);
+    assert!(consumer.shutdown(SOON).is_clean());
+}
