@@ -156,6 +156,11 @@ impl Assignment {
         self.acked
     }
 
+    /// Whether a commit has no answer yet, so that none can follow it.
+    pub fn is_committing(&self) -> bool {
+        self.in_flight.is_some()
+    }
+
     /// When [`due`](Self::due) must be called at the latest.
     pub fn deadline(&self) -> Option<Instant> {
         match &self.phase {

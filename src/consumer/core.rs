@@ -202,7 +202,7 @@ impl Core {
         if settled.drained {
             self.post_rebalance(RebalanceEvent::Drained(queue.id()));
         }
-        if settled.idle && queue.facts.may_report_idle(self.instance.clock().millis()) {
+        if settled.idle && queue.facts.report_idle() {
             self.post_rebalance(RebalanceEvent::Idle(queue.id()));
         }
     }

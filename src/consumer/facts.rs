@@ -1,7 +1,7 @@
 //! What `stats()` and running info tell of one queue. Written by whoever knows, read by whoever asks; nothing decides
 //! by it.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
@@ -19,8 +19,8 @@ pub struct Facts {
     pub last_pull: AtomicI64,
     /// The same of the last listener call that began.
     pub last_consume: AtomicI64,
-    /// When `rmq-rebalance` was last told that nothing is left to do.
-    reported_idle: AtomicI64,
+    /// `rmq-rebalance` was told that nothing is left to do, and has not committed for it yet.
+    idle_reported: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -38,7 +38,7 @@ impl Facts {
             max: AtomicI64::new(UNKNOWN),
             last_pull: AtomicI64::new(0),
             last_consume: AtomicI64::new(0),
-            reported_idle: AtomicI64::new(0),
+            idle_reported: AtomicBool::new(false),
             state: Mutex::default(),
         }
     }
@@ -73,11 +73,14 @@ impl Facts {
         self.max.store(max, Ordering::Relaxed);
     }
 
-    /// Whether it is worth waking `rmq-rebalance` for a commit: once a second at most.
-    pub fn may_report_idle(&self, millis: i64) -> bool {
-        let last = self.reported_idle.load(Ordering::Relaxed);
-        let due = millis.saturating_sub(last) >= IDLE_REPORTS;
-        due && self.reported_idle.compare_exchange(last, millis, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    /// Nothing is left to do. Whether `rmq-rebalance` is to be told: not while it has yet to commit for the last time.
+    pub fn report_idle(&self) -> bool {
+        !self.idle_reported.swap(true, Ordering::AcqRel)
+    }
+
+    /// `rmq-rebalance` is about to look at the watermark: what is finished from now on is reported again.
+    pub fn take_idle_report(&self) {
+        self.idle_reported.swap(false, Ordering::AcqRel);
     }
 
     /// Why it is not pulling, and since when.
@@ -106,4 +109,3 @@ impl Facts {
 
 /// No offset is negative ([`Offset::new`] refuses it), so this reads as "none".
 const UNKNOWN: i64 = i64::MIN;
-const IDLE_REPORTS: i64 = 1000;

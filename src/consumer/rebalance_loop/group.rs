@@ -1,6 +1,6 @@
 //! One consumer in the hands of `rmq-rebalance`: its topics, its queues, its rounds.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,8 +32,8 @@ pub(super) struct Group {
     generations: HashMap<u64, MessageQueue>,
     next_epoch: u64,
     commit_at: Instant,
-    /// To be committed soon, since nothing is left to do.
-    idle: VecDeque<(Instant, u64)>,
+    /// To be committed then, since nothing was left to do.
+    idle: BTreeSet<(Instant, u64)>,
     /// Brokers whose connection was lost: they may come back with older offsets.
     lost: HashSet<Arc<str>>,
     /// How often the route of the retry topic was asked for in vain, and when it is next.
@@ -62,6 +62,8 @@ struct Owned {
     process: Option<Arc<ProcessQueue>>,
     /// Answers to requests of a former life of the same queue change nothing.
     epoch: u64,
+    /// When it was last committed because nothing was left to do.
+    idle_commit: Option<Instant>,
 }
 
 struct Ending {
@@ -80,7 +82,7 @@ impl Group {
             generations: HashMap::new(),
             next_epoch: 0,
             commit_at: later(now, core.settings.commit_interval),
-            idle: VecDeque::new(),
+            idle: BTreeSet::new(),
             lost: HashSet::new(),
             retry_asks: 0,
             retry_ask_at: None,
@@ -108,7 +110,7 @@ impl Group {
     /// When [`due`](Self::due) must be called.
     pub(super) fn deadline(&self) -> Instant {
         let queues = self.queues.values().filter_map(|owned| owned.assignment.deadline());
-        let idle = self.idle.front().map(|(at, _)| *at);
+        let idle = self.idle.first().map(|(at, _)| *at);
         let round = self.ending.is_none().then(|| self.cadence.due());
         let first = queues.chain(idle).chain(round).chain(self.retry_ask_at).min();
         first.map_or(self.commit_at, |at| at.min(self.commit_at))
@@ -136,11 +138,9 @@ impl Group {
         for queue in due {
             self.drive(&queue, requests, |assignment, now, watermark| assignment.due(now, watermark));
         }
-        while self.idle.front().is_some_and(|(at, _)| *at <= now) {
-            if let Some((_, id)) = self.idle.pop_front()
-                && let Some(queue) = self.generations.get(&id).cloned()
-            {
-                self.commit(&queue, requests);
+        while self.idle.first().is_some_and(|(at, _)| *at <= now) {
+            if let Some((_, id)) = self.idle.pop_first() {
+                self.commit_idle(id, now, requests);
             }
         }
         if self.retry_ask_at.is_some_and(|at| at <= now) {
@@ -202,7 +202,10 @@ impl Group {
     }
 
     pub(super) fn idle(&mut self, id: u64, _: &mut Requests) {
-        self.idle.push_back((self.core.now() + IDLE_COMMIT, id));
+        let Some(queue) = self.generations.get(&id) else { return };
+        let soon = self.core.now() + IDLE_COMMIT;
+        let apart = self.queues.get(queue).and_then(|owned| owned.idle_commit).map(|last| last + IDLE_APART);
+        self.idle.insert((apart.map_or(soon, |at| at.max(soon)), id));
     }
 
     pub(super) fn rebuild(&mut self, id: u64, requests: &mut Requests) {
@@ -456,7 +459,7 @@ impl Group {
         };
         let (assignment, actions) = Assignment::new(policy, settle, self.core.now());
         self.next_epoch += 1;
-        let owned = Owned { assignment, process: None, epoch: self.next_epoch };
+        let owned = Owned { assignment, process: None, epoch: self.next_epoch, idle_commit: None };
         self.queues.insert(queue.clone(), owned);
         self.perform(&queue, actions, requests);
     }
@@ -473,6 +476,20 @@ impl Group {
 
     fn commit(&mut self, queue: &MessageQueue, requests: &mut Requests) {
         self.drive(queue, requests, |assignment, _, watermark| assignment.commit_due(watermark));
+    }
+
+    fn commit_idle(&mut self, id: u64, now: Instant, requests: &mut Requests) {
+        let Some(queue) = self.generations.get(&id).cloned() else { return };
+        let Some(owned) = self.queues.get_mut(&queue) else { return };
+        if owned.assignment.is_committing() {
+            self.idle.insert((now + IDLE_COMMIT, id));
+            return;
+        }
+        owned.idle_commit = Some(now);
+        if let Some(process) = &owned.process {
+            process.facts.take_idle_report();
+        }
+        self.commit(&queue, requests);
     }
 
     fn commit_all(&mut self, requests: &mut Requests) {
@@ -675,5 +692,7 @@ fn later(now: Instant, by: Duration) -> Instant {
 const RETRY_ROUTE_DELAYS: [Duration; 4] =
     [Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30)];
 const IDLE_COMMIT: Duration = Duration::from_millis(100);
+/// A queue with a message now and then is not committed for each.
+const IDLE_APART: Duration = Duration::from_secs(1);
 const MISSING_LIMIT: u32 = 3;
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
