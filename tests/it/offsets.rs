@@ -92,3 +92,20 @@ fn one_stuck_message_stops_the_pulls_at_the_span() {
     seen.assert_once(0..2000);
     assert!(consumer.shutdown(SOON).is_clean());
 }
+
+/// What is finished within a second of the last commit is committed when that second is over, not with the interval.
+#[test]
+fn an_idle_queue_is_committed_soon_however_short_the_pause_before() {
+    let broker = orders(1);
+    let consumer = billing()
+        .name_servers(broker.name_server())
+        .commit_interval(Duration::from_secs(3600))
+        .consume_concurrently(|_| ())
+        .start()
+        .unwrap();
+    for n in 0..3 {
+        put(&broker, n..n + 1);
+        broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    }
+    assert!(consumer.shutdown(SOON).is_clean());
+}

@@ -74,7 +74,7 @@ fn a_queue_that_is_lost_and_won_again_is_pulled_by_one_generation() {
     let wake =
         || Wire::connect(&broker.name_server()).heartbeat(&format!("{id}-z"), "billing", "orders", &["*"]);
     let mut generations = BTreeSet::new();
-    for round in 0..5 {
+    for round in 0..3 {
         until("owned", || !owned(&consumer).is_empty());
         broker.wait(SOON, |state| state.waiting_pulls("billing") > 0).unwrap();
         let stats = consumer.stats();
