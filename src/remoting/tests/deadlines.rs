@@ -3,7 +3,7 @@
 use super::*;
 
 /// What a busy machine may add.
-const SLACK: Duration = Duration::from_millis(1500);
+const SLACK: Duration = Duration::from_secs(5);
 
 fn silent() -> String {
     rough(|stream| swallow(&stream))
