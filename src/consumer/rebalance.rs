@@ -1,6 +1,6 @@
 //! When to compute assignments, and what changes: the pure part of `rmq-rebalance`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use crate::message::MessageQueue;
@@ -92,25 +92,46 @@ impl Members {
     }
 }
 
-/// Whether a member that is still alive owned this queue until now, so that its last commit may be on its way.
+/// The members of the last few rounds of one topic.
 ///
-/// `before` are the members of the last round, if there was one; `owner_before` computes the owner among them.
-pub fn is_taken_from_live_member(
-    me: &str,
-    before: Option<&Members>,
-    now: &Members,
-    owns: impl Fn(&str, &Members) -> bool,
-) -> bool {
-    match before {
-        // Just joined: whoever else is there owns everything.
-        None => now.ids().iter().any(|id| id != me),
-        Some(before) => {
+/// One round is not enough to tell whose queue it was: a queue goes from A to C, C leaves at once, and B takes it while
+/// A, which is alive, still finishes what it had begun.
+#[derive(Debug, Default)]
+pub struct History(VecDeque<(Instant, Members)>);
+
+impl History {
+    /// Takes in the members of a round.
+    pub fn add(&mut self, members: Members, now: Instant) {
+        if self.0.back().is_none_or(|(_, last)| *last != members) {
+            self.0.push_back((now, members));
+        }
+        // The one before the window was in force when it began.
+        while self.0.get(1).is_some_and(|(since, _)| now.saturating_duration_since(*since) > WINDOW) {
+            self.0.pop_front();
+        }
+    }
+
+    /// Whether a member that is still alive owned a queue until a moment ago, so that its last commit may be on its way.
+    /// `owns` computes whether this one of those members had it.
+    pub fn is_taken_from_live_member(
+        &self,
+        me: &str,
+        now: &Members,
+        owns: impl Fn(&str, &Members) -> bool,
+    ) -> bool {
+        if self.0.is_empty() {
+            // Just joined: whoever else is there owns everything.
+            return now.ids().iter().any(|id| id != me);
+        }
+        self.0.iter().any(|(_, before)| {
             let mut others = before.ids().iter().filter(|id| *id != me);
             others.any(|id| now.contains(id) && owns(id, before))
-        }
+        })
     }
 }
 
+/// As long as a revoked queue may take to be released, and a little more.
+const WINDOW: Duration = Duration::from_secs(4);
 /// Between rounds that wake-ups ask for.
 const SPACING: Duration = Duration::from_millis(50);
 const SPACING_MAX: Duration = Duration::from_secs(1);
@@ -181,12 +202,32 @@ mod tests {
     fn only_a_live_former_owner_is_waited_for() {
         let members = |ids: &[&str]| Members::new(ids.iter().map(|id| id.to_string()).collect());
         let owns = |owner: &'static str| move |id: &str, _: &Members| id == owner;
-        let taken = is_taken_from_live_member;
-        assert!(!taken("me", None, &members(&["me"]), owns("")), "alone");
-        assert!(taken("me", None, &members(&["me", "a"]), owns("")), "joined a live group");
-        let before = members(&["a", "b", "me"]);
-        assert!(!taken("me", Some(&before), &members(&["b", "me"]), owns("a")), "its owner has left");
-        assert!(taken("me", Some(&before), &members(&["a", "me"]), owns("a")), "b left, but a had it");
-        assert!(!taken("me", Some(&before), &members(&["a", "me"]), owns("me")), "it was ours");
+        let start = Instant::now();
+        let mut history = History::default();
+        assert!(!history.is_taken_from_live_member("me", &members(&["me"]), owns("")), "alone");
+        assert!(
+            history.is_taken_from_live_member("me", &members(&["me", "a"]), owns("")),
+            "joined a live group"
+        );
+        history.add(members(&["a", "b", "me"]), start);
+        let taken = |now: &[&str], owner| history.is_taken_from_live_member("me", &members(now), owns(owner));
+        assert!(!taken(&["b", "me"], "a"), "its owner has left");
+        assert!(taken(&["a", "me"], "a"), "b left, but a had it");
+        assert!(!taken(&["a", "me"], "me"), "it was ours");
+    }
+
+    #[test]
+    fn an_owner_of_a_moment_ago_is_waited_for_and_one_of_long_ago_is_not() {
+        let members = |ids: &[&str]| Members::new(ids.iter().map(|id| id.to_string()).collect());
+        // The queue was a's, then c's for a moment.
+        let owns = |id: &str, then: &Members| id == if then.contains("c") { "c" } else { "a" };
+        let start = Instant::now();
+        let mut history = History::default();
+        history.add(members(&["a", "me"]), start);
+        history.add(members(&["a", "c", "me"]), start + Duration::from_secs(60));
+        let now = members(&["a", "me"]);
+        assert!(history.is_taken_from_live_member("me", &now, owns), "a may still finish what it had begun");
+        history.add(members(&["a", "c", "me"]), start + Duration::from_secs(70));
+        assert!(!history.is_taken_from_live_member("me", &now, owns), "it was c's alone for long enough");
     }
 }

@@ -16,6 +16,7 @@ mod faults;
 mod life;
 mod offsets;
 mod producer;
+mod random;
 mod rebalance;
 mod retry;
 mod rooms;

@@ -16,7 +16,7 @@ use crate::consumer::fetch::Correction;
 use crate::consumer::offset::Offset;
 use crate::consumer::process_queue::{Limits, ProcessQueue};
 use crate::consumer::pull_loop::PullEvent;
-use crate::consumer::rebalance::{Cadence, Members, diff, is_taken_from_live_member};
+use crate::consumer::rebalance::{Cadence, History, Members, diff};
 use crate::consumer::stats::{StartReason, Waiting};
 use crate::message::{MessageQueue, RETRY_PREFIX};
 use crate::protocol::Frame;
@@ -47,7 +47,7 @@ pub(super) struct Group {
 /// What is known of one subscribed topic.
 #[derive(Default)]
 struct Topic {
-    members: Option<Members>,
+    history: History,
     /// A list of members is on its way.
     asking: bool,
     /// How often in a row our own id was missing from the list.
@@ -414,16 +414,18 @@ impl Group {
         for queue in &changes.revoke {
             self.unwant(queue, requests);
         }
-        let before = self.topics.get(topic).and_then(|state| state.members.clone());
         for queue in changes.assign {
             let owns = |id: &str, members: &Members| {
                 self.share(topic, id, members, &all).is_some_and(|share| share.contains(&queue))
             };
-            let settle = is_taken_from_live_member(me, before.as_ref(), &members, owns);
+            let settle = self
+                .topics
+                .get(topic)
+                .is_some_and(|state| state.history.is_taken_from_live_member(me, &members, owns));
             self.want(queue, settle, requests);
         }
         if let Some(state) = self.topics.get_mut(topic) {
-            state.members = Some(members);
+            state.history.add(members, self.core.now());
             state.wanted = Some(wanted);
         }
     }
