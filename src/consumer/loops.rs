@@ -69,7 +69,7 @@ impl Loops {
         );
         let answers = self.rebalance.clone();
         let sink = ReplySink::new(move |tag, answer| drop(answers.send(RebalanceEvent::Answer(tag, answer))));
-        let rebalance_loop = RebalanceLoop::new(instance.clone(), rebalances, sink);
+        let rebalance_loop = RebalanceLoop::new(instance.clock().waiter(), rebalances, sink);
         let (waiter, due) = (instance.clock().waiter(), self.pull.clone());
 
         let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {

@@ -1,6 +1,7 @@
 //! Consumers.
 
 pub mod allocate;
+mod answer;
 mod assignment;
 mod batch;
 mod budget;
@@ -13,8 +14,10 @@ mod fetch;
 mod listener;
 mod loops;
 mod offset;
+mod outside;
 mod process_queue;
 mod pull_loop;
+mod pulls;
 mod push;
 mod ready;
 mod rebalance;

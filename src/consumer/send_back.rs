@@ -7,19 +7,20 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::core::{Core, Item};
+use super::core::Core;
 use super::events::Event;
 use super::offset::Offset;
+use super::outside::{Outside, Request};
 use super::process_queue::{ProcessQueue, Retry};
 use super::run::Run;
 use super::timer_loop::{Due, TimerEvent};
 use crate::client::{ConsumeStatus, Role};
 use crate::message::{MessageView, properties, retry_topic, sys_flag};
 use crate::protocol::headers::{ConsumerSendBack, SendMessage};
-use crate::protocol::{Frame, RemotingCommand, RequestCode, ResponseCode};
-use crate::remoting::{CallError, ReplySink};
+use crate::protocol::{Frame, ResponseCode};
+use crate::remoting::CallError;
 
 /// What is to become of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,8 +56,8 @@ impl Back {
 }
 
 /// One message to go back.
-pub(crate) struct SendBack {
-    pub(crate) core: Arc<Core>,
+pub(crate) struct SendBack<S = Core> {
+    pub(crate) core: Arc<S>,
     pub(crate) queue: Arc<ProcessQueue>,
     pub(crate) run: Arc<Run>,
     /// Its place in the run.
@@ -67,17 +68,17 @@ pub(crate) struct SendBack {
 }
 
 /// All messages of a client that are on their way back. Owned by `rmq-pull`.
-pub(super) struct SendBacks {
-    sink: ReplySink,
+pub(super) struct SendBacks<S: Outside> {
+    sink: S::Sink,
     next: u64,
-    under_way: HashMap<u64, UnderWay>,
+    under_way: HashMap<u64, UnderWay<S>>,
     brokers: HashMap<Arc<str>, Broker>,
     /// How often a message has failed to go back, by generation and offset, while its listener sees it again.
     failures: HashMap<(u64, Offset), u32>,
 }
 
-struct UnderWay {
-    what: SendBack,
+struct UnderWay<S> {
+    what: SendBack<S>,
     stage: Stage,
     tries: u32,
 }
@@ -97,14 +98,14 @@ struct Broker {
     queued: VecDeque<u64>,
 }
 
-impl SendBacks {
+impl<S: Outside> SendBacks<S> {
     /// Answers come back through `sink`, to be given to [`answered`](Self::answered).
-    pub(super) fn new(sink: ReplySink) -> Self {
+    pub(super) fn new(sink: S::Sink) -> Self {
         Self { sink, next: 0, under_way: HashMap::new(), brokers: HashMap::new(), failures: HashMap::new() }
     }
 
     /// Begins with one. `ProcessQueue::send_back` was called for it.
-    pub(super) fn begin(&mut self, what: SendBack) {
+    pub(super) fn begin(&mut self, what: SendBack<S>) {
         let key = (what.queue.id(), what.run.offset_of(what.index));
         let tries = self.failures.get(&key).copied().unwrap_or(0);
         self.next += 1;
@@ -114,28 +115,16 @@ impl SendBacks {
         self.ask(id);
     }
 
-    /// A broker has answered, or will not.
-    pub(super) fn answered(&mut self, id: u64, answer: Result<Frame, CallError>) {
-        let problem = match answer {
-            Ok(frame) => match frame.head() {
-                Ok(head)
-                    if ResponseCode(head.code) == ResponseCode::SUCCESS || is_stored(head.code, &frame) =>
-                {
-                    None
-                }
-                Ok(head) => Some(ResponseCode(head.code).to_string()),
-                Err(error) => Some(error.to_string()),
-            },
-            Err(error) => Some(error.to_string()),
-        };
+    /// A broker has confirmed that it holds the message, or has not.
+    pub(super) fn answered(&mut self, id: u64, answer: Result<(), String>) {
         let Some(entry) = self.under_way.get(&id) else { return };
         if let Stage::Asked { broker } = &entry.stage {
             let broker = broker.clone();
             self.next_of(&broker);
         }
-        match problem {
-            None => self.confirmed(id),
-            Some(problem) => self.failed(id, problem),
+        match answer {
+            Ok(()) => self.confirmed(id),
+            Err(problem) => self.failed(id, problem),
         }
     }
 
@@ -147,8 +136,8 @@ impl SendBacks {
         if what.back == Back::Later {
             let retry = Retry { run: what.run.clone(), index: what.index, times: what.times + 1 };
             if let Some(oldest) = what.queue.retry(retry) {
-                what.core.ready.put(Item::Queue(what.queue.clone()), oldest);
-                what.core.ready.wake(Instant::now(), what.core.listener_time());
+                what.core.ready(&what.queue, oldest);
+                what.core.wake();
             }
             self.under_way.remove(&id);
         } else if what.queue.send_back_again() {
@@ -171,7 +160,7 @@ impl SendBacks {
         let Some(view) = entry.what.run.view(entry.what.index) else { return };
         // An element of an inner batch has the place of the whole batch: sending that back would repeat all of it.
         let whole = view.sys_flag() & (sys_flag::INNER_BATCH | sys_flag::NEED_UNWRAP) == 0;
-        let address = entry.what.core.instance.broker_address(name, Role::Master);
+        let address = entry.what.core.broker_address(name, Role::Master);
         let (Some((address, _)), true) = (address, whole) else {
             let why = if whole { "no master of its broker is known" } else { "it is part of a batch" };
             self.send(id, why.to_owned());
@@ -186,17 +175,15 @@ impl SendBacks {
         let core = &entry.what.core;
         let header = ConsumerSendBack {
             offset: view.commit_log_offset(),
-            group: core.group.to_string(),
+            group: core.group().to_string(),
             delay_level: entry.what.back.delay_level(),
             origin_msg_id: Some(view.message_id().to_owned()),
-            origin_topic: Some(wire_topic(core, &view)),
+            origin_topic: Some(wire_topic(&**core, &view)),
             unit_mode: Some(false),
-            max_reconsume_times: i32::try_from(core.settings.max_reconsume_times).ok(),
+            max_reconsume_times: i32::try_from(core.settings().max_reconsume_times).ok(),
             bname: Some(name.to_string()),
         };
-        let command = RemotingCommand::with_header(RequestCode::CONSUMER_SEND_MSG_BACK, &header);
-        let timeout = core.instance.config().request_timeout;
-        core.instance.invoke(&address, command, timeout, self.sink.reply(id));
+        core.send(&address, Request::SendBack(header), &self.sink, id);
     }
 
     /// One of this broker's is answered: the next may go.
@@ -223,13 +210,12 @@ impl SendBacks {
     /// Sends it as a new message to the retry topic, to whichever broker takes it.
     fn send(&mut self, id: u64, first: String) {
         let Some(entry) = self.under_way.get_mut(&id) else { return };
-        let Some((address, command)) = retry_message(&entry.what) else {
+        let Some((address, request)) = retry_message(&entry.what) else {
             self.wait(id, format!("{first}; no other broker is known"));
             return;
         };
         entry.stage = Stage::Sent { first };
-        let instance = &entry.what.core.instance;
-        instance.invoke(&address, command, instance.config().request_timeout, self.sink.reply(id));
+        entry.what.core.send(&address, request, &self.sink, id);
     }
 
     fn wait(&mut self, id: u64, problem: String) {
@@ -256,60 +242,57 @@ impl SendBacks {
         let Some(UnderWay { what, .. }) = self.under_way.remove(&id) else { return };
         self.failures.remove(&(what.queue.id(), what.run.offset_of(what.index)));
         let core = &what.core;
-        let dead = what.back == Back::DeadLetter || what.times >= core.settings.max_reconsume_times;
+        let dead = what.back == Back::DeadLetter || what.times >= core.settings().max_reconsume_times;
         if dead {
-            core.totals.dead_letters.fetch_add(1, Ordering::Relaxed);
+            core.totals().dead_letters.fetch_add(1, Ordering::Relaxed);
             if let Some(mut view) = what.run.view(what.index) {
                 view.set_reconsume_times(what.times);
                 log::warn!(
                     "message {} of {} became a dead letter of {}",
                     view.message_id(),
                     what.queue.queue(),
-                    core.plain_group
+                    core.plain_group()
                 );
                 core.emit(Event::DeadLetter { message: view });
             }
         } else {
-            core.totals.reconsumed.fetch_add(1, Ordering::Relaxed);
+            core.totals().reconsumed.fetch_add(1, Ordering::Relaxed);
         }
         let settled = what.queue.sent_back(&what.run, what.index);
         core.settled(&what.queue, settled);
     }
 }
 
-/// The answer to a send that the broker has stored, if not as safely as it should.
-fn is_stored(code: i32, frame: &Frame) -> bool {
+/// Whether an answer says that the broker holds the message: it may have been stored less safely than it should.
+pub(super) fn back_answer(answer: Result<Frame, CallError>) -> Result<(), String> {
+    let frame = answer.map_err(|error| error.to_string())?;
+    let code = ResponseCode(frame.head().map_err(|error| error.to_string())?.code);
     let stored = [
+        ResponseCode::SUCCESS,
         ResponseCode::FLUSH_DISK_TIMEOUT,
         ResponseCode::FLUSH_SLAVE_TIMEOUT,
         ResponseCode::SLAVE_NOT_AVAILABLE,
     ];
-    stored.contains(&ResponseCode(code)) && frame.head().is_ok()
+    if stored.contains(&code) { Ok(()) } else { Err(code.to_string()) }
 }
 
 /// The topic that it was sent to, as the wire has it.
-fn wire_topic(core: &Core, view: &MessageView) -> String {
-    core.instance.namespace().topic(view.topic())
+fn wire_topic(core: &impl Outside, view: &MessageView) -> String {
+    core.namespace().topic(view.topic())
 }
 
 /// The message as a new one of the retry topic, and the broker to send it to: one of the retry topic's, if its route
 /// is known, else any other, and the message's own broker last.
-fn retry_message(what: &SendBack) -> Option<(Arc<str>, RemotingCommand)> {
-    let core = &what.core;
+fn retry_message<S: Outside>(what: &SendBack<S>) -> Option<(Arc<str>, Request)> {
+    let core = &*what.core;
     let view = what.run.view(what.index)?;
-    let topic = retry_topic(&core.group);
+    let topic = retry_topic(core.group());
     let own: &str = what.queue.queue().broker_name();
-    let masters: Vec<(Arc<str>, Arc<str>)> = core
-        .instance
-        .brokers()
-        .into_iter()
-        .filter(|(_, id, _)| *id == 0)
-        .map(|(name, _, address)| (name, address))
-        .collect();
+    let masters = core.masters();
     let other = masters.iter().find(|(name, _)| &**name != own);
     let (name, address) = other.or(masters.first())?.clone();
 
-    let max = core.settings.max_reconsume_times;
+    let max = core.settings().max_reconsume_times;
     // A count above the limit makes it a dead letter.
     let times =
         if what.back == Back::DeadLetter { max.saturating_add(1) } else { what.times.saturating_add(1) };
@@ -318,7 +301,7 @@ fn retry_message(what: &SendBack) -> Option<(Arc<str>, RemotingCommand)> {
         Back::Later | Back::DeadLetter => 3 + i32::try_from(what.times).unwrap_or(0),
     };
     let header = SendMessage {
-        producer_group: core.group.to_string(),
+        producer_group: core.group().to_string(),
         topic,
         default_topic: "TBW102".to_owned(),
         default_topic_queue_nums: 4,
@@ -333,13 +316,11 @@ fn retry_message(what: &SendBack) -> Option<(Arc<str>, RemotingCommand)> {
         batch: Some(false),
         broker_name: Some(name.to_string()),
     };
-    let command =
-        RemotingCommand::with_header(RequestCode::SEND_MESSAGE_V2, &header).body(view.body().to_vec());
-    Some((address, command))
+    Some((address, Request::Send(Box::new(header), view.body().to_vec())))
 }
 
 /// Those of the message, and what marks it as a retry.
-fn retry_properties(core: &Core, view: &MessageView, level: i32) -> String {
+fn retry_properties(core: &impl Outside, view: &MessageView, level: i32) -> String {
     let own =
         [properties::ORIGIN_MESSAGE_ID, properties::RETRY_TOPIC, properties::DELAY, properties::TRAN_MSG];
     let origin = view.property(properties::ORIGIN_MESSAGE_ID).unwrap_or(view.message_id());

@@ -10,6 +10,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 
 use super::core::Core;
 use super::events::Event;
+use super::outside::Outside;
 use super::pull_loop::PullEvent;
 use super::send_back::{Back, SendBack};
 use super::slot::{Running, Slot};
@@ -17,11 +18,11 @@ use crate::clock::Waiter;
 
 /// What the timer is asked for.
 #[derive(Debug)]
-pub(crate) enum TimerEvent {
+pub(crate) enum TimerEvent<S = Core> {
     /// Post this to `rmq-pull` then.
     At(Instant, Due),
     /// A listener call has begun and nobody looks after it.
-    Watch(Arc<Core>),
+    Watch(Arc<S>),
     /// The last consumer of the client is gone.
     Stop,
 }
@@ -105,9 +106,9 @@ impl Timer {
 
 /// Sends the messages of a call back that runs longer than the consume timeout. Its listener is told that it is late;
 /// what it says later does not count.
-fn expire_if_late(core: &Arc<Core>, slot: &Slot, now: Instant) {
+pub(super) fn expire_if_late<S: Outside>(core: &Arc<S>, slot: &Slot, now: Instant) {
     let Some(running) = slot.running(now) else { return };
-    if running.since < core.settings.consume_timeout || !slot.expire(&running) {
+    if running.since < core.settings().consume_timeout || !slot.expire(&running) {
         return;
     }
     let Running { work, range, since, .. } = running;

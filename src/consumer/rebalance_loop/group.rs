@@ -7,24 +7,22 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 
-use super::requests::{self, Request, Requests};
-use crate::client::{Notice, ShutdownReport, panic_text, random};
+use super::requests::{Answer, Request, Requests};
+use crate::client::{Notice, ShutdownReport, panic_text};
 use crate::consumer::assignment::{Action, Ask, Assignment, Policy, REVOKE_TIME};
-use crate::consumer::core::Core;
 use crate::consumer::events::Event;
 use crate::consumer::fetch::Correction;
 use crate::consumer::offset::Offset;
+use crate::consumer::outside::Outside;
 use crate::consumer::process_queue::{Limits, ProcessQueue};
 use crate::consumer::pull_loop::PullEvent;
 use crate::consumer::rebalance::{Cadence, History, Members, diff};
 use crate::consumer::stats::{StartReason, Waiting};
 use crate::message::{MessageQueue, RETRY_PREFIX};
-use crate::protocol::Frame;
-use crate::remoting::CallError;
 
 /// One consumer.
-pub(super) struct Group {
-    core: Arc<Core>,
+pub(super) struct Group<S> {
+    core: Arc<S>,
     cadence: Cadence,
     topics: HashMap<Arc<str>, Topic>,
     queues: BTreeMap<MessageQueue, Owned>,
@@ -72,8 +70,8 @@ struct Ending {
     report: ShutdownReport,
 }
 
-impl Group {
-    pub(super) fn new(core: Arc<Core>, ready: Sender<()>) -> Self {
+impl<S: Outside> Group<S> {
+    pub(super) fn new(core: Arc<S>, ready: Sender<()>) -> Self {
         let now = core.now();
         Self {
             cadence: Cadence::new(now),
@@ -81,7 +79,7 @@ impl Group {
             queues: BTreeMap::new(),
             generations: HashMap::new(),
             next_epoch: 0,
-            commit_at: later(now, core.settings.commit_interval),
+            commit_at: later(now, core.settings().commit_interval),
             idle: BTreeSet::new(),
             lost: HashSet::new(),
             retry_asks: 0,
@@ -93,7 +91,7 @@ impl Group {
         }
     }
 
-    pub(super) fn core(&self) -> &Arc<Core> {
+    pub(super) fn core(&self) -> &Arc<S> {
         &self.core
     }
 
@@ -123,11 +121,11 @@ impl Group {
 
     /// The last round left something open.
     pub(super) fn unsettled(&mut self) {
-        self.cadence.unsettled(self.core.now(), random::fraction());
+        self.cadence.unsettled(self.core.now(), self.core.jitter());
     }
 
     /// Does what has become due.
-    pub(super) fn due(&mut self, requests: &mut Requests) {
+    pub(super) fn due(&mut self, requests: &mut Requests<S>) {
         let now = self.core.now();
         let due: Vec<MessageQueue> = self
             .queues
@@ -148,7 +146,7 @@ impl Group {
             self.want_retry_route();
         }
         if now >= self.commit_at {
-            self.commit_at = later(now, self.core.settings.commit_interval);
+            self.commit_at = later(now, self.core.settings().commit_interval);
             self.commit_all(requests);
         }
         if self.ending.is_none() && now >= self.cadence.due() {
@@ -158,7 +156,7 @@ impl Group {
         self.tell_ended();
     }
 
-    pub(super) fn noticed(&mut self, notice: Notice, requests: &mut Requests) {
+    pub(super) fn noticed(&mut self, notice: Notice, requests: &mut Requests<S>) {
         match notice {
             Notice::RouteChanged(_) => {
                 self.wake();
@@ -178,12 +176,12 @@ impl Group {
                     self.retry_ask_at = delay.map(|delay| self.core.now() + *delay);
                 }
                 if !topic.starts_with(RETRY_PREFIX) && self.core.subscription(&topic).is_some() {
-                    let topic = self.core.instance.namespace().strip(&topic);
+                    let topic = self.core.namespace().strip(&topic);
                     self.core.emit(Event::TopicMissing { topic });
                 }
             }
             Notice::Disconnected { address, error } => {
-                if let Some(name) = self.core.instance.broker_name(&address) {
+                if let Some(name) = self.core.broker_name(&address) {
                     self.lost.insert(name);
                 }
                 let event = Event::Disconnected { server: address.to_string(), error: error.to_string() };
@@ -196,19 +194,19 @@ impl Group {
         }
     }
 
-    pub(super) fn drained(&mut self, id: u64, requests: &mut Requests) {
+    pub(super) fn drained(&mut self, id: u64, requests: &mut Requests<S>) {
         let Some(queue) = self.generations.get(&id).cloned() else { return };
         self.drive(&queue, requests, |assignment, now, watermark| assignment.drained(now, watermark));
     }
 
-    pub(super) fn idle(&mut self, id: u64, _: &mut Requests) {
+    pub(super) fn idle(&mut self, id: u64, _: &mut Requests<S>) {
         let Some(queue) = self.generations.get(&id) else { return };
         let soon = self.core.now() + IDLE_COMMIT;
         let apart = self.queues.get(queue).and_then(|owned| owned.idle_commit).map(|last| last + IDLE_APART);
         self.idle.insert((apart.map_or(soon, |at| at.max(soon)), id));
     }
 
-    pub(super) fn rebuild(&mut self, id: u64, requests: &mut Requests) {
+    pub(super) fn rebuild(&mut self, id: u64, requests: &mut Requests<S>) {
         let Some(queue) = self.generations.get(&id).cloned() else { return };
         log::warn!("{queue} is rebuilt");
         self.drive(&queue, requests, |assignment, now, _| assignment.rebuild(now + REVOKE_TIME));
@@ -219,7 +217,7 @@ impl Group {
         id: u64,
         from: Offset,
         correction: Correction,
-        requests: &mut Requests,
+        requests: &mut Requests<S>,
     ) {
         let Some(queue) = self.generations.get(&id).cloned() else { return };
         let (to, reason) = match correction {
@@ -237,7 +235,7 @@ impl Group {
         self.drive(&queue, requests, |assignment, now, _| assignment.reset(to, reason, now + REVOKE_TIME));
     }
 
-    pub(super) fn reset(&mut self, offsets: Vec<(MessageQueue, Offset)>, requests: &mut Requests) {
+    pub(super) fn reset(&mut self, offsets: Vec<(MessageQueue, Offset)>, requests: &mut Requests<S>) {
         for (queue, to) in offsets {
             if self.queues.contains_key(&queue) {
                 self.tell_reset(&queue, to);
@@ -253,7 +251,7 @@ impl Group {
         listeners: Instant,
         end: Instant,
         done: Sender<ShutdownReport>,
-        requests: &mut Requests,
+        requests: &mut Requests<S>,
     ) {
         self.ending = Some(Ending { listeners, done, report: ShutdownReport::default() });
         // A part of what is left after the listeners: the goodbye needs some too.
@@ -265,45 +263,40 @@ impl Group {
         self.tell_ended();
     }
 
-    pub(super) fn answered(
-        &mut self,
-        request: Request,
-        answer: Result<Frame, CallError>,
-        requests: &mut Requests,
-    ) {
-        match request {
-            Request::Members { topic, address } => {
-                self.members_came(&topic, &address, requests::member_ids(answer), requests);
+    pub(super) fn answered(&mut self, request: Request, answer: Answer, requests: &mut Requests<S>) {
+        match (request, answer) {
+            (Request::Members { topic, address }, Answer::Members(ids)) => {
+                self.members_came(&topic, &address, ids, requests);
             }
-            Request::Ask { queue, epoch, ask } => {
+            (Request::Ask { queue, epoch, .. }, Answer::Stored(stored)) => {
                 if !self.is_current(&queue, epoch) {
                     return;
                 }
-                match ask {
-                    Ask::Stored => {
-                        let stored = requests::stored_offset(answer).inspect_err(|error| {
-                            log::warn!("the stored offset of {queue} could not be read: {error}");
-                        });
-                        self.drive(&queue, requests, |assignment, now, _| assignment.stored(stored, now));
-                    }
-                    ask => {
-                        let offset = requests::queue_offset(answer).inspect_err(|error| {
-                            log::warn!("{queue}: the broker could not tell {ask:?}: {error}");
-                        });
-                        self.drive(&queue, requests, |assignment, now, _| assignment.resolved(offset, now));
-                    }
-                }
+                let stored = stored.inspect_err(|error| {
+                    log::warn!("the stored offset of {queue} could not be read: {error}");
+                });
+                self.drive(&queue, requests, |assignment, now, _| assignment.stored(stored, now));
             }
-            Request::Commit { queue, epoch } => {
+            (Request::Ask { queue, epoch, ask }, Answer::Offset(offset)) => {
+                if !self.is_current(&queue, epoch) {
+                    return;
+                }
+                let offset = offset.inspect_err(|error| {
+                    log::warn!("{queue}: the broker could not tell {ask:?}: {error}");
+                });
+                self.drive(&queue, requests, |assignment, now, _| assignment.resolved(offset, now));
+            }
+            (Request::Commit { queue, epoch }, Answer::Committed(committed)) => {
                 if self.is_current(&queue, epoch) {
-                    self.committed(&queue, requests::done(answer), requests);
+                    self.committed(&queue, committed, requests);
                 }
             }
+            (request, answer) => log::error!("{answer:?} does not answer {request:?}"),
         }
     }
 
     /// Asks for the members of each subscribed topic; what changes, changes when the answers come.
-    fn round(&mut self, requests: &mut Requests) {
+    fn round(&mut self, requests: &mut Requests<S>) {
         let now = self.core.now();
         let subscriptions = self.core.subscriptions();
         self.topics.retain(|topic, _| subscriptions.contains_key(topic));
@@ -320,30 +313,30 @@ impl Group {
             settled &= asked || topic.starts_with(RETRY_PREFIX);
         }
         if any {
-            self.cadence.ran(now, settled, random::fraction());
+            self.cadence.ran(now, settled, self.core.jitter());
         } else {
-            self.cadence.too_early(now, random::fraction());
+            self.cadence.too_early(now, self.core.jitter());
         }
     }
 
     /// Whether somebody could be asked.
-    fn ask_members(&mut self, topic: &Arc<str>, version: i64, requests: &mut Requests) -> bool {
+    fn ask_members(&mut self, topic: &Arc<str>, version: i64, requests: &mut Requests<S>) -> bool {
         let state = self.topics.entry(topic.clone()).or_default();
         if state.asking {
             return true;
         }
-        let instance = &self.core.instance;
-        let Some(address) = instance.route(topic).and_then(|_| instance.any_broker_of(topic)) else {
-            instance.want_route(topic);
+        let core = &self.core;
+        let Some(address) = core.queues_of(topic).and_then(|_| core.any_broker_of(topic)) else {
+            core.want_route(topic);
             return false;
         };
         // A broker has been told before it is asked; its acknowledgement wakes the next round.
-        if !instance.is_told(&address, &self.core.group, topic, version) {
-            instance.heartbeat_now(Some(&address));
+        if !core.is_told(&address, topic, version) {
+            core.heartbeat_now(Some(&address));
             return false;
         }
         state.asking = true;
-        requests.members(&self.core.group, topic, &address);
+        requests.members(core, topic, &address);
         true
     }
 
@@ -352,7 +345,7 @@ impl Group {
         topic: &Arc<str>,
         address: &Arc<str>,
         ids: Result<Vec<String>, String>,
-        requests: &mut Requests,
+        requests: &mut Requests<S>,
     ) {
         match self.topics.get_mut(topic) {
             Some(state) => state.asking = false,
@@ -361,15 +354,15 @@ impl Group {
         if self.ending.is_some() {
             return;
         }
-        let me = self.core.instance.id().to_owned();
+        let me = self.core.client_id().to_owned();
         let members = match ids {
             Ok(ids) => Members::new(ids),
             Err(error) => {
                 log::warn!(
                     "{address} could not tell the members of {} for {topic}: {error}",
-                    self.core.group
+                    self.core.group()
                 );
-                self.core.instance.heartbeat_now(Some(address));
+                self.core.heartbeat_now(Some(address));
                 self.unsettled();
                 return;
             }
@@ -383,8 +376,8 @@ impl Group {
             None => return,
         };
         if !listed {
-            log::warn!("{address} does not list this member of {} (time {missing})", self.core.group);
-            self.core.instance.heartbeat_now(Some(address));
+            log::warn!("{address} does not list this member of {} (time {missing})", self.core.group());
+            self.core.heartbeat_now(Some(address));
             self.unsettled();
             // One lost heartbeat must not stop all consumption of the topic.
             if missing < MISSING_LIMIT {
@@ -394,9 +387,8 @@ impl Group {
         self.allocate(topic, &me, members, requests);
     }
 
-    fn allocate(&mut self, topic: &Arc<str>, me: &str, members: Members, requests: &mut Requests) {
-        let Some(route) = self.core.instance.route(topic) else { return };
-        let mut all = route.subscribe().to_vec();
+    fn allocate(&mut self, topic: &Arc<str>, me: &str, members: Members, requests: &mut Requests<S>) {
+        let Some(mut all) = self.core.queues_of(topic) else { return };
         all.sort_unstable();
         let Some(mine) = self.share(topic, me, &members, &all) else {
             self.unsettled();
@@ -438,25 +430,25 @@ impl Group {
         members: &Members,
         all: &[MessageQueue],
     ) -> Option<Vec<MessageQueue>> {
-        let strategy = &self.core.settings.allocate;
+        let strategy = &self.core.settings().allocate;
         let share = catch_unwind(AssertUnwindSafe(|| strategy(id, members.ids(), all)));
         share
             .inspect_err(|panic| {
                 let text = panic_text(&**panic).to_owned();
-                log::error!("the allocation strategy of {} panicked for {topic}: {text}", self.core.group);
+                log::error!("the allocation strategy of {} panicked for {topic}: {text}", self.core.group());
                 self.core.emit(Event::ThreadRestarted { thread: "rmq-rebalance".into(), panic: text });
             })
             .ok()
     }
 
-    fn want(&mut self, queue: MessageQueue, settle: bool, requests: &mut Requests) {
+    fn want(&mut self, queue: MessageQueue, settle: bool, requests: &mut Requests<S>) {
         if self.queues.contains_key(&queue) {
             // Its former life has not ended yet; the round after that takes it up.
             self.unsettled();
             return;
         }
         let policy = Policy {
-            from: self.core.settings.consume_from,
+            from: self.core.settings().consume_from,
             is_retry_topic: queue.topic().starts_with(RETRY_PREFIX),
         };
         let (assignment, actions) = Assignment::new(policy, settle, self.core.now());
@@ -466,7 +458,7 @@ impl Group {
         self.perform(&queue, actions, requests);
     }
 
-    fn unwant(&mut self, queue: &MessageQueue, requests: &mut Requests) {
+    fn unwant(&mut self, queue: &MessageQueue, requests: &mut Requests<S>) {
         if let Some(owned) = self.queues.get(queue)
             && !owned.assignment.is_leaving()
         {
@@ -476,11 +468,11 @@ impl Group {
         }
     }
 
-    fn commit(&mut self, queue: &MessageQueue, requests: &mut Requests) {
+    fn commit(&mut self, queue: &MessageQueue, requests: &mut Requests<S>) {
         self.drive(queue, requests, |assignment, _, watermark| assignment.commit_due(watermark));
     }
 
-    fn commit_idle(&mut self, id: u64, now: Instant, requests: &mut Requests) {
+    fn commit_idle(&mut self, id: u64, now: Instant, requests: &mut Requests<S>) {
         let Some(queue) = self.generations.get(&id).cloned() else { return };
         let Some(owned) = self.queues.get_mut(&queue) else { return };
         if owned.assignment.is_committing() {
@@ -494,14 +486,14 @@ impl Group {
         self.commit(&queue, requests);
     }
 
-    fn commit_all(&mut self, requests: &mut Requests) {
+    fn commit_all(&mut self, requests: &mut Requests<S>) {
         let queues: Vec<MessageQueue> = self.queues.keys().cloned().collect();
         for queue in queues {
             self.commit(&queue, requests);
         }
     }
 
-    fn committed(&mut self, queue: &MessageQueue, answer: Result<(), String>, requests: &mut Requests) {
+    fn committed(&mut self, queue: &MessageQueue, answer: Result<(), String>, requests: &mut Requests<S>) {
         if let Err(error) = &answer {
             log::warn!("the offset of {queue} was not committed: {error}");
         }
@@ -516,8 +508,8 @@ impl Group {
     }
 
     /// A broker that was away may have come back with older offsets than it confirmed before.
-    fn recommit(&mut self, address: &str, requests: &mut Requests) {
-        let Some(name) = self.core.instance.broker_name(address) else { return };
+    fn recommit(&mut self, address: &str, requests: &mut Requests<S>) {
+        let Some(name) = self.core.broker_name(address) else { return };
         if !self.lost.remove(&name) {
             return;
         }
@@ -535,8 +527,8 @@ impl Group {
     /// not only by the timer, so that the first retry is not late.
     fn want_retry_route(&self) {
         for topic in self.core.subscriptions().keys().filter(|topic| topic.starts_with(RETRY_PREFIX)) {
-            if self.core.instance.route(topic).is_none() {
-                self.core.instance.want_route(topic);
+            if self.core.queues_of(topic).is_none() {
+                self.core.want_route(topic);
             }
         }
     }
@@ -545,7 +537,7 @@ impl Group {
     fn drive(
         &mut self,
         queue: &MessageQueue,
-        requests: &mut Requests,
+        requests: &mut Requests<S>,
         tell: impl FnOnce(&mut Assignment, Instant, Offset) -> Vec<Action>,
     ) {
         let now = self.core.now();
@@ -555,12 +547,12 @@ impl Group {
         self.perform(queue, actions, requests);
     }
 
-    fn perform(&mut self, queue: &MessageQueue, actions: Vec<Action>, requests: &mut Requests) {
+    fn perform(&mut self, queue: &MessageQueue, actions: Vec<Action>, requests: &mut Requests<S>) {
         for action in actions {
             let Some(epoch) = self.queues.get(queue).map(|owned| owned.epoch) else { return };
             match action {
                 Action::Ask(ask) => {
-                    if let Err(error) = requests.ask(&self.core.group, queue, epoch, ask) {
+                    if let Err(error) = requests.ask(&self.core, queue, epoch, ask) {
                         self.drive(queue, requests, |assignment, now, _| match ask {
                             Ask::Stored => assignment.stored(Err(error), now),
                             _ => assignment.resolved(Err(error), now),
@@ -568,7 +560,7 @@ impl Group {
                     }
                 }
                 Action::Commit(offset) => {
-                    if let Err(error) = requests.commit(&self.core.group, queue, epoch, offset) {
+                    if let Err(error) = requests.commit(&self.core, queue, epoch, offset) {
                         self.committed(queue, Err(error), requests);
                     }
                 }
@@ -581,13 +573,13 @@ impl Group {
 
     fn activate(&mut self, queue: &MessageQueue, start: Offset, reason: StartReason) {
         self.let_go(queue);
-        let settings = &self.core.settings;
+        let settings = self.core.settings();
         let limits = Limits {
             messages: settings.pull_threshold_messages,
             bytes: settings.pull_threshold_bytes,
             span: settings.max_span,
         };
-        let process = ProcessQueue::new(queue.clone(), start, limits, self.core.budget.clone());
+        let process = ProcessQueue::new(queue.clone(), start, limits, self.core.budget().clone());
         let process = Arc::new(process);
         let Some(owned) = self.queues.get_mut(queue) else { return };
         if let Some(acked) = owned.assignment.acked() {
@@ -595,16 +587,16 @@ impl Group {
         }
         owned.process = Some(process.clone());
         self.generations.insert(process.id(), queue.clone());
-        log::info!("{} consumes {queue} from offset {start}: {reason}", self.core.plain_group);
-        self.core.own(process.clone());
+        log::info!("{} consumes {queue} from offset {start}: {reason}", self.core.plain_group());
+        self.core.own(&process);
         self.core.post_pull(PullEvent::Attach(self.core.clone(), process));
         self.core.emit(Event::Assigned { queue: queue.clone(), offset: start.wire(), reason });
     }
 
-    fn close(&mut self, queue: &MessageQueue, requests: &mut Requests) {
+    fn close(&mut self, queue: &MessageQueue, requests: &mut Requests<S>) {
         let Some(process) = self.queues.get(queue).and_then(|owned| owned.process.clone()) else { return };
         let (settled, not_used_up) = process.close();
-        self.core.ready.went(not_used_up);
+        self.core.went(not_used_up);
         process.facts.set_waiting(Some(Waiting::Revoking), self.core.now());
         self.core.post_pull(PullEvent::Detach(process.id()));
         if settled.drained {
@@ -619,7 +611,7 @@ impl Group {
         self.queues.remove(queue);
         let committed = committed.map(Offset::wire);
         let abandoned = left.running.len();
-        log::info!("{} gives up {queue}, committed {committed:?}", self.core.plain_group);
+        log::info!("{} gives up {queue}, committed {committed:?}", self.core.plain_group());
         if let Some(failed) = &failed {
             log::warn!("the last offset of {queue} was not confirmed: {failed}");
         }
@@ -676,7 +668,7 @@ impl Group {
         let now = self.core.now();
         let Some(ending) = &mut self.ending else { return };
         if now >= ending.listeners {
-            self.core.slots().iter().for_each(|slot| slot.cancel());
+            self.core.cancel_listeners();
         }
         if self.queues.is_empty() {
             self.over = true;

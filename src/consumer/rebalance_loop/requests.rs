@@ -3,21 +3,22 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::client::{Instance, Role};
+use crate::client::Role;
 use crate::consumer::assignment::Ask;
 use crate::consumer::offset::Offset;
+use crate::consumer::outside::{Outside, Request as Wire};
 use crate::message::MessageQueue;
 use crate::protocol::body::ConsumerIdList;
 use crate::protocol::headers::{
     ConsumerGroup, GetMaxOffset, OffsetAnswer, QueryConsumerOffset, QueueStart, SearchOffset,
     UpdateConsumerOffset,
 };
-use crate::protocol::{Frame, RemotingCommand, RequestCode, ResponseCode};
-use crate::remoting::{CallError, ReplySink};
+use crate::protocol::{Frame, RemotingCommand, ResponseCode};
+use crate::remoting::CallError;
 
 /// What an answer will be about.
 #[derive(Debug, Clone)]
-pub(super) enum Request {
+pub(in crate::consumer) enum Request {
     /// The members of the group, as a broker of this topic knows them.
     Members { topic: Arc<str>, address: Arc<str> },
     /// An offset, for one life of one queue.
@@ -26,18 +27,40 @@ pub(super) enum Request {
     Commit { queue: MessageQueue, epoch: u64 },
 }
 
+/// An answer, read.
+#[derive(Debug)]
+pub(in crate::consumer) enum Answer {
+    Members(Result<Vec<String>, String>),
+    /// To [`Ask::Stored`]: there is none, or this one, or it is not known.
+    Stored(Result<Option<Offset>, String>),
+    /// To any other [`Ask`]: an offset that always exists.
+    Offset(Result<Offset, String>),
+    Committed(Result<(), String>),
+}
+
+impl Answer {
+    /// Reads the answer to this request.
+    pub(super) fn read(request: &Request, answer: Result<Frame, CallError>) -> Self {
+        match request {
+            Request::Members { .. } => Self::Members(member_ids(answer)),
+            Request::Ask { ask: Ask::Stored, .. } => Self::Stored(stored_offset(answer)),
+            Request::Ask { .. } => Self::Offset(success(answer).and_then(|command| offset_in(&command))),
+            Request::Commit { .. } => Self::Committed(success(answer).map(drop)),
+        }
+    }
+}
+
 /// Sends requests and remembers what they were about.
-pub(super) struct Requests {
-    instance: Arc<Instance>,
-    sink: ReplySink,
+pub(in crate::consumer) struct Requests<S: Outside> {
+    sink: S::Sink,
     next: u64,
     /// By tag: the group and the request.
     under_way: HashMap<u64, (Arc<str>, Request)>,
 }
 
-impl Requests {
-    pub(super) fn new(instance: Arc<Instance>, sink: ReplySink) -> Self {
-        Self { instance, sink, next: 0, under_way: HashMap::new() }
+impl<S: Outside> Requests<S> {
+    pub(in crate::consumer) fn new(sink: S::Sink) -> Self {
+        Self { sink, next: 0, under_way: HashMap::new() }
     }
 
     /// What the answer with this tag is about.
@@ -45,55 +68,36 @@ impl Requests {
         self.under_way.remove(&tag)
     }
 
-    pub(super) fn members(&mut self, group: &Arc<str>, topic: &Arc<str>, address: &Arc<str>) {
-        let header = ConsumerGroup { consumer_group: group.to_string() };
-        let command = RemotingCommand::with_header(RequestCode::GET_CONSUMER_LIST_BY_GROUP, &header);
+    pub(super) fn members(&mut self, core: &S, topic: &Arc<str>, address: &Arc<str>) {
+        let header = ConsumerGroup { consumer_group: core.group().to_string() };
         let request = Request::Members { topic: topic.clone(), address: address.clone() };
-        self.send(group, address, command, request);
+        self.send(core, address, Wire::Members(header), request);
     }
 
     /// # Errors
     /// When no address of the broker is known: there will be no answer.
-    pub(super) fn ask(
-        &mut self,
-        group: &Arc<str>,
-        queue: &MessageQueue,
-        epoch: u64,
-        ask: Ask,
-    ) -> Result<(), String> {
+    pub(super) fn ask(&mut self, core: &S, queue: &MessageQueue, epoch: u64, ask: Ask) -> Result<(), String> {
+        let address = address(core, queue)?;
         let (topic, queue_id, bname) = parts(queue);
-        let command = match ask {
-            Ask::Stored => RemotingCommand::with_header(
-                RequestCode::QUERY_CONSUMER_OFFSET,
-                &QueryConsumerOffset {
-                    consumer_group: group.to_string(),
-                    topic,
-                    queue_id,
-                    set_zero_if_not_found: None,
-                    bname,
-                },
-            ),
-            Ask::Max => RemotingCommand::with_header(
-                RequestCode::GET_MAX_OFFSET,
-                &GetMaxOffset { topic, queue_id, committed: None, bname },
-            ),
-            Ask::Min => RemotingCommand::with_header(
-                RequestCode::GET_MIN_OFFSET,
-                &QueueStart { topic, queue_id, bname },
-            ),
-            Ask::Time(time) => RemotingCommand::with_header(
-                RequestCode::SEARCH_OFFSET_BY_TIMESTAMP,
-                &SearchOffset {
-                    topic,
-                    queue_id,
-                    timestamp: crate::clock::millis_of(time),
-                    boundary_type: Some("LOWER".to_owned()),
-                    bname,
-                },
-            ),
+        let wire = match ask {
+            Ask::Stored => Wire::Stored(QueryConsumerOffset {
+                consumer_group: core.group().to_string(),
+                topic,
+                queue_id,
+                set_zero_if_not_found: None,
+                bname,
+            }),
+            Ask::Max => Wire::Max(GetMaxOffset { topic, queue_id, committed: None, bname }),
+            Ask::Min => Wire::Min(QueueStart { topic, queue_id, bname }),
+            Ask::Time(time) => Wire::Time(SearchOffset {
+                topic,
+                queue_id,
+                timestamp: crate::clock::millis_of(time),
+                boundary_type: Some("LOWER".to_owned()),
+                bname,
+            }),
         };
-        let address = self.address(queue)?;
-        self.send(group, &address, command, Request::Ask { queue: queue.clone(), epoch, ask });
+        self.send(core, &address, wire, Request::Ask { queue: queue.clone(), epoch, ask });
         Ok(())
     }
 
@@ -101,40 +105,38 @@ impl Requests {
     /// As [`ask`](Self::ask).
     pub(super) fn commit(
         &mut self,
-        group: &Arc<str>,
+        core: &S,
         queue: &MessageQueue,
         epoch: u64,
         offset: Offset,
     ) -> Result<(), String> {
+        let address = address(core, queue)?;
         let (topic, queue_id, bname) = parts(queue);
         let header = UpdateConsumerOffset {
-            consumer_group: group.to_string(),
+            consumer_group: core.group().to_string(),
             topic,
             queue_id,
             commit_offset: offset.wire(),
             bname,
         };
-        let address = self.address(queue)?;
-        let command = RemotingCommand::with_header(RequestCode::UPDATE_CONSUMER_OFFSET, &header);
-        self.send(group, &address, command, Request::Commit { queue: queue.clone(), epoch });
+        self.send(core, &address, Wire::Commit(header), Request::Commit { queue: queue.clone(), epoch });
         Ok(())
     }
 
-    /// Offsets are the master's; while it is away, a slave's are better than none.
-    fn address(&self, queue: &MessageQueue) -> Result<Arc<str>, String> {
-        let address = self.instance.broker_address(queue.broker_name(), Role::Any);
-        address.map(|(address, _)| address).ok_or_else(|| {
-            self.instance.want_route(queue.topic());
-            format!("no address of {} is known", queue.broker_name())
-        })
-    }
-
-    fn send(&mut self, group: &Arc<str>, address: &str, command: RemotingCommand, request: Request) {
+    fn send(&mut self, core: &S, address: &str, wire: Wire, request: Request) {
         self.next += 1;
-        self.under_way.insert(self.next, (group.clone(), request));
-        let timeout = self.instance.config().request_timeout;
-        self.instance.invoke(address, command, timeout, self.sink.reply(self.next));
+        self.under_way.insert(self.next, (core.group().clone(), request));
+        core.send(address, wire, &self.sink, self.next);
     }
+}
+
+/// Offsets are the master's; while it is away, a slave's are better than none.
+fn address(core: &impl Outside, queue: &MessageQueue) -> Result<Arc<str>, String> {
+    let address = core.broker_address(queue.broker_name(), Role::Any);
+    address.map(|(address, _)| address).ok_or_else(|| {
+        core.want_route(queue.topic());
+        format!("no address of {} is known", queue.broker_name())
+    })
 }
 
 /// Topic, queue number and broker name, as headers want them.
@@ -143,29 +145,19 @@ fn parts(queue: &MessageQueue) -> (String, i32, Option<String>) {
 }
 
 /// The members that a broker knows.
-pub(super) fn member_ids(answer: Result<Frame, CallError>) -> Result<Vec<String>, String> {
+fn member_ids(answer: Result<Frame, CallError>) -> Result<Vec<String>, String> {
     let command = success(answer)?;
     ConsumerIdList::read(&command.body).map(|list| list.consumer_id_list).map_err(|error| error.to_string())
 }
 
 /// The stored offset: there is none, or this one, or it is not known.
-pub(super) fn stored_offset(answer: Result<Frame, CallError>) -> Result<Option<Offset>, String> {
+fn stored_offset(answer: Result<Frame, CallError>) -> Result<Option<Offset>, String> {
     let command = command(answer)?;
     match command.response_code() {
         ResponseCode::QUERY_NOT_FOUND => Ok(None),
         ResponseCode::SUCCESS => offset_in(&command).map(Some),
         code => Err(refusal(code, &command)),
     }
-}
-
-/// An offset that always exists.
-pub(super) fn queue_offset(answer: Result<Frame, CallError>) -> Result<Offset, String> {
-    offset_in(&success(answer)?)
-}
-
-/// Whether it was done.
-pub(super) fn done(answer: Result<Frame, CallError>) -> Result<(), String> {
-    success(answer).map(drop)
 }
 
 fn offset_in(command: &RemotingCommand) -> Result<Offset, String> {

@@ -1,0 +1,137 @@
+//! What the answer to a pull means. Pure.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::fetch::{self, Correction, Outcome};
+use super::offset::Offset;
+use super::run::Run;
+use super::settings::OffsetIllegal;
+use super::sift::{Asked, Sifted, sift};
+use crate::message::{MessageQueue, Source, Subscription};
+use crate::protocol::{DecodeError, Frame, PullOffsets, ResponseCode};
+
+/// The answer to a pull, taken apart as far as its head.
+#[derive(Debug, Clone)]
+pub(crate) struct Pulled {
+    pub(crate) code: ResponseCode,
+    /// Where the queue stands; only with the codes that are not refusals.
+    pub(crate) offsets: Option<PullOffsets>,
+    pub(crate) remark: Option<String>,
+    /// The messages are in a part of these.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) body: Range<usize>,
+}
+
+impl Pulled {
+    /// # Errors
+    /// The head makes no sense.
+    pub(crate) fn of(frame: Frame) -> Result<Self, DecodeError> {
+        let answer = frame.pull_answer()?;
+        let body = frame.body_range();
+        Ok(Self {
+            code: answer.code,
+            offsets: answer.offsets,
+            remark: answer.remark,
+            bytes: frame.into_bytes(),
+            body,
+        })
+    }
+}
+
+/// What was asked.
+#[derive(Debug)]
+pub(crate) struct Question<'a> {
+    pub(crate) from: Offset,
+    pub(crate) queue: &'a MessageQueue,
+    pub(crate) subscription: &'a Subscription,
+    pub(crate) namespace: Option<Arc<str>>,
+    pub(crate) offset_illegal: OffsetIllegal,
+}
+
+/// What an answer meant.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    Found(Box<Run>, Outcome),
+    Outcome(Outcome),
+    /// The offset that was asked for is not the one to go on with.
+    Elsewhere(Correction),
+}
+
+/// Takes an answer in. `now` is when it came, by the machine's clock.
+pub(crate) fn take_in(pulled: Pulled, question: &Question<'_>, now: Instant) -> Taken {
+    let Some(offsets) = pulled.offsets else {
+        return Taken::Outcome(refused(pulled.code, pulled.remark));
+    };
+    match pulled.code {
+        ResponseCode::SUCCESS => found(pulled, offsets, question, now),
+        ResponseCode::PULL_NOT_FOUND | ResponseCode::PULL_RETRY_IMMEDIATELY => {
+            nothing(offsets, question, now)
+        }
+        ResponseCode::PULL_OFFSET_MOVED => moved(offsets, question),
+        code => Taken::Outcome(refused(code, pulled.remark)),
+    }
+}
+
+fn found(pulled: Pulled, offsets: PullOffsets, question: &Question<'_>, now: Instant) -> Taken {
+    let Some(next) = Offset::new(offsets.next_begin_offset) else {
+        return Taken::Outcome(Outcome::Failed("the broker says to go on at a negative offset".into()));
+    };
+    let sifted = sift(
+        pulled.bytes,
+        pulled.body,
+        question.queue,
+        question.namespace.clone(),
+        question.subscription,
+        Asked { from: question.from, next, offset_delta: offsets.offset_delta },
+        now,
+    );
+    match sifted {
+        Err(problem) => Taken::Outcome(Outcome::Failed(problem)),
+        Ok(Sifted { run, broken: None }) => Taken::Found(Box::new(run), Outcome::Advanced(next)),
+        Ok(Sifted { run, broken: Some(problem) }) => {
+            let at = run.next();
+            let problem = format!("the message at offset {at} cannot be read: {problem}");
+            log::error!("{}: {problem}", question.queue);
+            Taken::Found(Box::new(run), Outcome::Unreadable(at, problem))
+        }
+    }
+}
+
+/// Nothing, or nothing that matches: what was passed over counts as finished.
+fn nothing(offsets: PullOffsets, question: &Question<'_>, now: Instant) -> Taken {
+    let next = Offset::new(offsets.next_begin_offset).unwrap_or(question.from).max(question.from);
+    let source = Source { bytes: Vec::new(), queue: question.queue.clone(), namespace: None };
+    let run = Run::new(Arc::new(source), Box::new([]), next, now);
+    Taken::Found(Box::new(run), Outcome::Nothing(next))
+}
+
+fn moved(offsets: PullOffsets, question: &Question<'_>) -> Taken {
+    let wire = |offset| Offset::new(offset).unwrap_or(Offset::ZERO);
+    let (min, max) = (wire(offsets.min_offset), wire(offsets.max_offset));
+    let asked = question.from;
+    let correction = fetch::corrected(asked, wire(offsets.next_begin_offset), min, max);
+    let correction = match (correction, question.offset_illegal) {
+        (Correction::Moved(_), OffsetIllegal::FirstOffset) => Correction::Moved(min),
+        (Correction::Moved(_), OffsetIllegal::LastOffset) => Correction::Moved(max),
+        (Correction::Moved(_), OffsetIllegal::Suspend) => {
+            let problem = format!("offset {asked} does not exist (the queue has {min} to {max})");
+            return Taken::Outcome(Outcome::Unreadable(asked, problem));
+        }
+        (correction, _) => correction,
+    };
+    Taken::Elsewhere(correction)
+}
+
+fn refused(code: ResponseCode, remark: Option<String>) -> Outcome {
+    match code {
+        ResponseCode::SUBSCRIPTION_NOT_EXIST
+        | ResponseCode::SUBSCRIPTION_NOT_LATEST
+        | ResponseCode::SUBSCRIPTION_GROUP_NOT_EXIST
+        | ResponseCode::FILTER_DATA_NOT_EXIST
+        | ResponseCode::FILTER_DATA_NOT_LATEST => Outcome::NotTold,
+        ResponseCode::FLOW_CONTROL => Outcome::FlowControl,
+        code => Outcome::Failed(format!("answered {code} {}", remark.unwrap_or_default())),
+    }
+}

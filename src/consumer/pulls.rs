@@ -1,0 +1,368 @@
+//! The table of `rmq-pull`: one entry for each process queue that is fetched for.
+//!
+//! It knows no thread and no socket: events go in by its methods, and what follows goes out by [`Outside`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::answer::{Pulled, Question, Taken, take_in};
+use super::events::Event;
+use super::fetch::{self, ERROR_DELAY, Fetch, Outcome, Pause, Step, View};
+use super::offset::Offset;
+use super::outside::{Outside, Request};
+use super::process_queue::ProcessQueue;
+use super::pull_loop::PullEvent;
+use super::rebalance_loop::RebalanceEvent;
+use super::stats::Waiting;
+use super::timer_loop::{Due, TimerEvent};
+use crate::client::Role;
+use crate::message::Subscription;
+use crate::protocol::ResponseCode;
+use crate::protocol::headers::PullMessage;
+
+/// All queues of a client that are fetched for.
+pub(super) struct Pulls<S: Outside> {
+    sink: S::Sink,
+    /// In the order of generations, so that a simulated run can be repeated.
+    table: BTreeMap<u64, Entry<S>>,
+    /// The consumers that something was put on the ready list of.
+    touched: Vec<Arc<S>>,
+    /// Who is worked for: after a panic, that queue is rebuilt.
+    at: Option<u64>,
+    checking: bool,
+}
+
+struct Entry<S> {
+    core: Arc<S>,
+    queue: Arc<ProcessQueue>,
+    fetch: Fetch,
+    subscription: Arc<Subscription>,
+    suggested: u64,
+    /// The address of the pull in flight.
+    asked: Option<Arc<str>>,
+}
+
+impl<S: Outside> Pulls<S> {
+    /// Answers come back through `sink`.
+    pub(super) fn new(sink: S::Sink) -> Self {
+        Self { sink, table: BTreeMap::new(), touched: Vec::new(), at: None, checking: false }
+    }
+
+    /// Fetches for this one from now on.
+    pub(super) fn attach(&mut self, core: Arc<S>, queue: Arc<ProcessQueue>) {
+        let id = queue.id();
+        let Some(subscription) = core.subscription(queue.queue().topic()) else {
+            // Unsubscribed a moment ago: the revocation is on its way.
+            return;
+        };
+        let fetch = Fetch::new(queue.watermark(), core.settings().pull_interval);
+        self.at = Some(id);
+        let entry = Entry { core, queue, fetch, subscription, suggested: 0, asked: None };
+        if !self.checking {
+            self.checking = true;
+            entry.core.post_timer(TimerEvent::At(entry.core.now() + CHECK_EVERY, Due::Check));
+        }
+        self.table.insert(id, entry);
+        self.advance(id);
+    }
+
+    /// Not for this one any more.
+    pub(super) fn detach(&mut self, id: u64) {
+        self.table.remove(&id);
+    }
+
+    /// Something that this one may have waited for has happened.
+    pub(super) fn nudge(&mut self, id: u64) {
+        self.at = Some(id);
+        self.advance(id);
+    }
+
+    /// A route, a heartbeat or a resume: any queue may have waited for it.
+    pub(super) fn hurry_all(&mut self) {
+        self.table.values_mut().for_each(|entry| entry.fetch.hurry());
+        self.advance_all();
+    }
+
+    /// The next step of every queue.
+    pub(super) fn advance_all(&mut self) {
+        let ids: Vec<u64> = self.table.keys().copied().collect();
+        for id in ids {
+            self.nudge(id);
+        }
+    }
+
+    /// The answer to the pull of this one. An answer of an older generation finds nobody.
+    pub(super) fn answered(&mut self, id: u64, answer: Result<Pulled, String>) {
+        self.at = Some(id);
+        self.take_answer(id, answer);
+        self.advance(id);
+    }
+
+    /// Every ten seconds: repairs a queue that stands still without its reason. Nothing should be found here.
+    pub(super) fn check(&mut self) {
+        let ids: Vec<u64> = self.table.keys().copied().collect();
+        self.checking = !ids.is_empty();
+        for id in ids {
+            self.at = Some(id);
+            let Some(entry) = self.table.get_mut(&id) else { continue };
+            let now = entry.core.now();
+            if entry.queue.is_closed() {
+                continue;
+            }
+            // A test may move the clock past a pull that the broker holds in real time.
+            if entry.fetch.is_lost(now) && !entry.core.is_moved_by_hand() {
+                log::error!("the answer to a pull of {} was lost", entry.queue.queue());
+                let since = LOST_PULL;
+                let reason = Waiting::Failing("the answer to a pull was lost".into());
+                entry.core.emit(Event::QueueStalled { queue: entry.queue.queue().clone(), reason, since });
+                entry.ended(Outcome::Failed("the answer to a pull was lost".into()), now);
+            }
+            self.advance(id);
+        }
+        if let Some(entry) = self.table.values().next() {
+            entry.core.post_timer(TimerEvent::At(entry.core.now() + CHECK_EVERY, Due::Check));
+        }
+    }
+
+    /// Applies the wake rule of each consumer that has something to take. Whether to look again soon.
+    pub(super) fn wake(&mut self) -> bool {
+        self.touched.retain(|core| core.wake());
+        !self.touched.is_empty()
+    }
+
+    /// Nobody is worked for.
+    pub(super) fn begin(&mut self) {
+        self.at = None;
+    }
+
+    /// The work since `begin` has panicked: gives up the queue that it was for, so that it is rebuilt.
+    pub(super) fn give_up(&mut self, panic: String) {
+        if let Some(entry) = self.at.and_then(|id| self.table.remove(&id)) {
+            entry.core.emit(Event::ThreadRestarted { thread: "rmq-pull".into(), panic });
+            entry.core.post_rebalance(RebalanceEvent::Rebuild(entry.queue.id()));
+        }
+    }
+
+    /// Carries out the next step of one queue.
+    fn advance(&mut self, id: u64) {
+        let Some(entry) = self.table.get_mut(&id) else { return };
+        if let Some(step) = entry.step() {
+            match step {
+                Step::Nothing => {}
+                Step::WakeAt(at) => entry.core.post_timer(TimerEvent::At(at, Due::Pull(id))),
+                Step::Park(why) => entry.park(&why),
+                Step::Pull { from, single } => entry.pull(from, single, &self.sink),
+            }
+        }
+    }
+
+    fn take_answer(&mut self, id: u64, answer: Result<Pulled, String>) {
+        let Some(entry) = self.table.get_mut(&id) else { return };
+        let now = entry.core.now();
+        let taken = match answer {
+            Ok(pulled) => entry.take_in(pulled),
+            Err(error) => Taken::Outcome(Outcome::Failed(error)),
+        };
+        let outcome = match taken {
+            Taken::Outcome(outcome) => outcome,
+            Taken::Found(run, outcome) => {
+                let came = run.len() as usize;
+                match entry.queue.push(*run) {
+                    Err(_closed) => return,
+                    Ok(None) => {}
+                    Ok(Some(oldest)) => entry.core.ready(&entry.queue, oldest),
+                }
+                if came > 0 {
+                    entry.core.came(came);
+                    entry.core.totals().pulled.fetch_add(came as u64, Ordering::Relaxed);
+                    if !self.touched.iter().any(|core| Arc::ptr_eq(core, &entry.core)) {
+                        self.touched.push(entry.core.clone());
+                    }
+                }
+                outcome
+            }
+            Taken::Elsewhere(correction) => {
+                let from = entry.fetch.next();
+                let event = RebalanceEvent::Corrected { id, from, correction };
+                entry.core.post_rebalance(event);
+                self.table.remove(&id);
+                return;
+            }
+        };
+        entry.ended(outcome, now);
+    }
+}
+
+impl<S: Outside> Entry<S> {
+    /// The next step, in the present surroundings. `None` once the queue is closed.
+    fn step(&mut self) -> Option<Step> {
+        if let fetch::State::InFlight { .. } = self.fetch.state() {
+            return None;
+        }
+        if self.queue.is_closed() {
+            return None;
+        }
+        if let Some(subscription) = self.core.subscription(self.queue.queue().topic())
+            && !Arc::ptr_eq(&subscription, &self.subscription)
+        {
+            self.subscription = subscription;
+        }
+        let address = self.address();
+        let told = address.as_ref().is_some_and(|(address, _)| self.is_told(address));
+        let view = View {
+            load: self.queue.load(),
+            limits: self.queue.limits(),
+            cache_full: self.core.budget().is_exhausted(),
+            suspended: self.core.is_suspended(),
+            routed: address.is_some(),
+            told,
+        };
+        let now = self.core.now();
+        let step = self.fetch.step(&view, now);
+        let waiting = self.fetch.pause().map(|pause| self.waiting(pause));
+        self.queue.facts.set_waiting(waiting, now);
+        Some(step)
+    }
+
+    fn address(&self) -> Option<(Arc<str>, u64)> {
+        self.core.broker_address(self.queue.queue().broker_name(), Role::Id(self.suggested))
+    }
+
+    fn is_told(&self, address: &str) -> bool {
+        self.core.is_told(address, self.queue.queue().topic(), self.subscription.version)
+    }
+
+    /// Whatever could have ended the reason meanwhile is looked at once more, after saying that it is waited for.
+    fn park(&mut self, why: &Pause) {
+        let again = match why {
+            Pause::FlowControl => !self.queue.park(),
+            Pause::CacheLimit => !self.core.budget().want(),
+            Pause::NoRoute => {
+                self.core.want_route(self.queue.queue().topic());
+                false
+            }
+            Pause::NoHeartbeat => {
+                let address = self.address();
+                self.core.heartbeat_now(address.as_ref().map(|(address, _)| &**address));
+                false
+            }
+            _ => false,
+        };
+        if again {
+            self.core.post_pull(PullEvent::Nudge(self.queue.id()));
+        }
+    }
+
+    fn pull(&mut self, from: Offset, single: bool, sink: &S::Sink) {
+        let Some((address, broker_id)) = self.address() else {
+            let why = "no address of its broker is known".to_owned();
+            self.fetch.not_sent(why, self.core.now(), self.core.jitter());
+            return;
+        };
+        let queue = self.queue.queue();
+        // The connection may have ended since the step was decided. On another one the broker knows nothing yet.
+        let Some(link) = self.core.told_on(&address, queue.topic(), self.subscription.version) else {
+            let why = "the connection to its broker ended".to_owned();
+            self.fetch.not_sent(why, self.core.now(), self.core.jitter());
+            return;
+        };
+        let settings = self.core.settings();
+        let watermark = self.queue.watermark();
+        // Offsets of exactly 0 are not committed this way, and slaves take none; both as in Java.
+        let commits = watermark > Offset::ZERO && broker_id == 0 && self.queue.facts.committed().is_some();
+        let header = PullMessage {
+            consumer_group: self.core.group().to_string(),
+            topic: queue.topic().to_owned(),
+            queue_id: queue.queue_id(),
+            queue_offset: from.wire(),
+            max_msg_nums: if single { 1 } else { settings.pull_batch_size },
+            sys_flag: if commits { SUSPEND | COMMIT } else { SUSPEND },
+            commit_offset: if commits { watermark.wire() } else { 0 },
+            suspend_timeout_millis: HOLD_MILLIS,
+            sub_version: self.subscription.version,
+            subscription: None,
+            expression_type: Some(self.subscription.kind.name().to_owned()),
+            max_msg_bytes: Some(settings.pull_batch_bytes),
+            request_source: None,
+            proxy_forward_client_id: None,
+            bname: Some(queue.broker_name().to_owned()),
+        };
+        self.queue.facts.last_pull.store(self.core.millis(), Ordering::Relaxed);
+        self.core.totals().pulls.fetch_add(1, Ordering::Relaxed);
+        self.core.send(&address, Request::Pull(link, Box::new(header)), sink, self.queue.id());
+        self.asked = Some(address);
+    }
+
+    fn take_in(&mut self, pulled: Pulled) -> Taken {
+        let code = pulled.code;
+        if let Some(offsets) = &pulled.offsets {
+            self.queue.facts.set_max(offsets.max_offset);
+            self.suggested = u64::try_from(offsets.suggest_which_broker_id).unwrap_or(0);
+        }
+        let question = Question {
+            from: self.fetch.next(),
+            queue: self.queue.queue(),
+            subscription: &self.subscription,
+            namespace: self.core.namespace().shared_name(),
+            offset_illegal: self.core.settings().offset_illegal,
+        };
+        let taken = take_in(pulled, &question, self.core.measured_now());
+        if let Taken::Outcome(Outcome::NotTold) = taken {
+            log::debug!("{}: {code}, sending a heartbeat", self.queue.queue());
+            self.core.heartbeat_now(self.asked.as_deref());
+        }
+        if code == ResponseCode::TOPIC_NOT_EXIST {
+            self.core.want_route(self.queue.queue().topic());
+        }
+        taken
+    }
+
+    fn ended(&mut self, outcome: Outcome, now: Instant) {
+        let outcome = match outcome {
+            Outcome::Failed(why) => {
+                Outcome::Failed(format!("{}: {why}", self.asked.as_deref().unwrap_or("its broker")))
+            }
+            outcome => outcome,
+        };
+        if let Outcome::Failed(why) | Outcome::Unreadable(_, why) = &outcome {
+            log::debug!("a pull of {} failed: {why}", self.queue.queue());
+            self.queue.facts.set_last_error(why.clone());
+        }
+        let failures = self.fetch.failures();
+        self.fetch.ended(outcome, now, self.core.jitter());
+        self.queue.facts.set_next(self.fetch.next());
+        if self.fetch.failures() == fetch::FAILURES_UNTIL_SLOW && failures < fetch::FAILURES_UNTIL_SLOW {
+            let reason = self.fetch.pause().map_or(Waiting::NoRoute, |pause| self.waiting(pause));
+            let since = ERROR_DELAY * fetch::FAILURES_UNTIL_SLOW;
+            log::warn!("{} has not moved for about {since:?}: {reason}", self.queue.queue());
+            self.core.emit(Event::QueueStalled { queue: self.queue.queue().clone(), reason, since });
+        }
+    }
+
+    fn waiting(&self, pause: &Pause) -> Waiting {
+        match pause {
+            Pause::FlowControl => Waiting::FlowControl,
+            Pause::CacheLimit => Waiting::CacheLimit,
+            Pause::Suspended => Waiting::Suspended,
+            Pause::NoRoute => Waiting::NoRoute,
+            Pause::NoHeartbeat => Waiting::NoHeartbeat,
+            Pause::Failing(why) => Waiting::Failing(why.clone()),
+            Pause::Interval | Pause::Busy => {
+                let left = match self.fetch.state() {
+                    fetch::State::Waiting { until, .. } => until.saturating_duration_since(self.core.now()),
+                    _ => Duration::ZERO,
+                };
+                Waiting::Until(self.core.time() + left)
+            }
+        }
+    }
+}
+
+const CHECK_EVERY: Duration = Duration::from_secs(10);
+/// How long the broker may hold a pull, as the Java client.
+const HOLD_MILLIS: i64 = 15_000;
+const LOST_PULL: Duration = Duration::from_secs(31);
+const COMMIT: i32 = 1;
+const SUSPEND: i32 = 2;
