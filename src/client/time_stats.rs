@@ -67,6 +67,22 @@ impl TimeRecorder {
         }
     }
 
+    /// As [`record`](Self::record), for a recorder that one thread alone writes to: plain stores cost a tenth of what
+    /// additions do that others might make at the same moment.
+    pub(crate) fn record_alone(&self, took: Duration) {
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let add =
+            |to: &AtomicU64, n: u64| to.store(to.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+        let slot = BOUNDS.iter().position(|bound| *bound >= took).unwrap_or(BOUNDS.len());
+        if let Some(count) = self.counts.get(slot) {
+            add(count, 1);
+        }
+        add(&self.nanos, nanos);
+        if nanos > self.max.load(Ordering::Relaxed) {
+            self.max.store(nanos, Ordering::Relaxed);
+        }
+    }
+
     /// Entries made meanwhile may be in one part of the result and not yet in another.
     pub(crate) fn snapshot(&self) -> TimeStats {
         let mut count = 0;
@@ -128,6 +144,16 @@ mod tests {
     #[test]
     fn the_mean_of_nothing_is_zero() {
         assert_eq!(TimeRecorder::default().snapshot().mean(), Duration::ZERO);
+    }
+
+    #[test]
+    fn alone_or_not_the_entries_are_the_same() {
+        let (alone, shared) = (TimeRecorder::default(), TimeRecorder::default());
+        for micros in [0, 9, 10, 11, 49, 5_000, 1_000_000_000] {
+            alone.record_alone(Duration::from_micros(micros));
+            shared.record(Duration::from_micros(micros));
+        }
+        assert_eq!(alone.snapshot(), shared.snapshot());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! watermark is the first clear bit of the first run that has one. A process queue is one generation of an
 //! assignment: once closed it accepts nothing, and a new assignment of the same queue has a new one.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -81,10 +81,11 @@ struct Runs {
     queued: bool,
     /// Stopped for its limits; whoever settles below them says so.
     parked: bool,
-    /// Messages whose verdict was posted and is not confirmed.
+    /// Messages that no listener has and that are not finished: their verdict was posted and is not confirmed, or they
+    /// wait for their local retry.
+    held: BTreeSet<Offset>,
+    /// Those of them whose confirmation is still to come.
     sending: usize,
-    /// Messages that wait for their local retry, `retries` included.
-    waiting: usize,
 }
 
 #[derive(Debug)]
@@ -152,8 +153,8 @@ impl ProcessQueue {
                 closed: false,
                 queued: false,
                 parked: false,
+                held: BTreeSet::new(),
                 sending: 0,
-                waiting: 0,
             }),
             watermark: AtomicI64::new(start.wire()),
             facts: Facts::new(start),
@@ -239,14 +240,17 @@ impl ProcessQueue {
 
     /// A message goes back to the broker: it is neither running nor finished until [`sent_back`](Self::sent_back) or
     /// [`wait_for_retry`](Self::wait_for_retry).
-    pub fn send_back(&self) {
-        self.runs.lock().sending += 1;
+    pub fn send_back(&self, run: &Run, index: u32) {
+        let mut runs = self.runs.lock();
+        runs.held.insert(run.offset_of(index));
+        runs.sending += 1;
     }
 
     /// The broker holds the message now.
     pub fn sent_back(&self, run: &Run, index: u32) -> Settled {
         run.claims.finish(index);
         let mut runs = self.runs.lock();
+        runs.held.remove(&run.offset_of(index));
         runs.sending = runs.sending.saturating_sub(1);
         self.settle_locked(&mut runs)
     }
@@ -255,7 +259,6 @@ impl ProcessQueue {
     pub fn wait_for_retry(&self) -> Settled {
         let mut runs = self.runs.lock();
         runs.sending = runs.sending.saturating_sub(1);
-        runs.waiting += 1;
         self.settle_locked(&mut runs)
     }
 
@@ -265,7 +268,6 @@ impl ProcessQueue {
         if runs.closed {
             return false;
         }
-        runs.waiting = runs.waiting.saturating_sub(1);
         runs.sending += 1;
         true
     }
@@ -365,7 +367,7 @@ impl Drop for ProcessQueue {
 pub struct Left {
     /// Offsets of messages that a listener has not given back.
     pub running: Vec<Offset>,
-    /// Messages that no listener had begun.
+    /// Messages that no listener has: not begun, or to be tried again.
     pub untouched: u64,
 }
 
@@ -375,7 +377,7 @@ impl Runs {
             return None;
         }
         if let Some(Retry { run, index, times }) = self.retries.pop_front() {
-            self.waiting = self.waiting.saturating_sub(1);
+            self.held.remove(&run.offset_of(index));
             return Some(Taken { run, range: index..index + 1, retried: Some(times), more: None });
         }
         while let Some(run) = self.claimable.front() {
@@ -457,7 +459,7 @@ impl Runs {
     /// Messages in the hands of a listener.
     fn running(&self) -> usize {
         let begun: usize = self.open().map(|run| unfinished(run)).sum();
-        begun.saturating_sub(self.sending + self.waiting)
+        begun.saturating_sub(self.held.len())
     }
 
     fn left(&self) -> Left {
@@ -465,11 +467,14 @@ impl Runs {
         for run in self.open() {
             let claimed = run.claims.claimed();
             left.untouched += u64::from(run.len() - claimed);
-            left.running.extend(
-                (0..claimed)
-                    .filter(|index| !run.claims.is_finished(*index))
-                    .map(|index| run.offset_of(index)),
-            );
+            for index in (0..claimed).filter(|index| !run.claims.is_finished(*index)) {
+                let offset = run.offset_of(index);
+                if self.held.contains(&offset) {
+                    left.untouched += 1;
+                } else {
+                    left.running.push(offset);
+                }
+            }
         }
         left
     }

@@ -115,7 +115,7 @@ pub(super) fn expire_if_late<S: Outside>(core: &Arc<S>, slot: &Slot, now: Instan
     let first = work.run.view(range.start);
     for index in range {
         let Some(view) = work.run.view(index) else { continue };
-        work.queue.send_back();
+        work.queue.send_back(&work.run, index);
         core.post_pull(PullEvent::SendBack(SendBack {
             core: core.clone(),
             queue: work.queue.clone(),

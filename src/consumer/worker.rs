@@ -131,8 +131,8 @@ impl Worker<'_> {
         let verdict = self.listen();
         let ended = Instant::now();
         let took = ended.saturating_duration_since(now);
-        self.slot.counts.listener_time.record(took);
-        self.slot.counts.wait_time.record(now.saturating_duration_since(run.born()));
+        self.slot.counts.listener_time.record_alone(took);
+        self.slot.counts.wait_time.record_alone(now.saturating_duration_since(run.born()));
         if self.slot.end() {
             self.settle(queue, run, &verdict, retried);
         } else {
@@ -257,7 +257,7 @@ impl Worker<'_> {
     }
 
     fn send_back(&self, queue: &Arc<ProcessQueue>, run: &Arc<Run>, index: u32, back: Back, times: u32) {
-        queue.send_back();
+        queue.send_back(run, index);
         self.core.post_pull(PullEvent::SendBack(SendBack {
             core: self.core.clone(),
             queue: queue.clone(),

@@ -178,7 +178,7 @@ fn a_message_that_is_sent_back_is_finished_when_the_broker_says_so() {
     let queue = queue();
     queue.push(run(&[10, 11], 12)).unwrap();
     let messages = take_all(&queue);
-    queue.send_back();
+    queue.send_back(&messages[0].0, 0);
     finish(&queue, &messages[1]);
     assert_eq!(queue.exact_watermark(), at(10), "not yet confirmed");
     assert!(queue.sent_back(&messages[0].0, 0).idle);
@@ -190,7 +190,7 @@ fn a_message_that_no_broker_takes_comes_again_with_its_count() {
     let queue = queue();
     queue.push(run(&[10], 11)).unwrap();
     let messages = take_all(&queue);
-    queue.send_back();
+    queue.send_back(&messages[0].0, 0);
     assert!(!queue.wait_for_retry().idle);
     let retry = Retry { run: messages[0].0.clone(), index: 0, times: 3 };
     assert!(queue.retry(retry).is_some());
@@ -210,7 +210,7 @@ fn a_closed_queue_is_drained_when_nothing_runs_and_nothing_is_unconfirmed() {
     let left = queue.left();
     assert_eq!((left.running, left.untouched), (vec![at(10), at(11)], 2));
     assert!(!finish(&queue, &(a.run, a.range.start)).drained);
-    queue.send_back();
+    queue.send_back(&b.run, b.range.start);
     assert!(!queue.settle().drained, "the send-back is out");
     assert!(queue.sent_back(&b.run, b.range.start).drained);
     assert_eq!(queue.watermark(), at(12));
@@ -221,10 +221,12 @@ fn a_message_that_waits_for_its_retry_does_not_hold_up_closing_and_is_not_passed
     let queue = queue();
     queue.push(run(&[10, 11], 12)).unwrap();
     let messages = take_all(&queue);
-    queue.send_back();
+    queue.send_back(&messages[0].0, 0);
     queue.wait_for_retry();
     finish(&queue, &messages[1]);
     assert!(queue.close().0.drained);
+    let left = queue.left();
+    assert_eq!((left.running, left.untouched), (vec![], 1), "no listener has it");
     assert_eq!(queue.exact_watermark(), at(10));
     assert!(queue.retry(Retry { run: messages[0].0.clone(), index: 0, times: 1 }).is_none());
     assert!(!queue.send_back_again());
