@@ -167,9 +167,12 @@ impl Broker {
 
     /// Names another address in routes from now on, `host:port`, true or not. Restarts keep it.
     pub fn advertise_as(&self, address: &str) {
+        let running = self.server.lock().is_some();
         self.shared.step(|state| {
             state.advertised = Some(address.to_owned());
-            state.register();
+            if running {
+                state.register();
+            }
         });
     }
 

@@ -18,6 +18,8 @@ use crate::protocol::{Compression, MAX_INFLATED, inflate, records};
 /// How long clients have to react before a standing clock is moved on: a message that was just delivered should be
 /// consumed before the next one is.
 const SETTLE: Duration = Duration::from_millis(1);
+/// A client that never rests must not keep the clock standing.
+const RESTLESS: Duration = Duration::from_millis(50);
 /// How many messages share the bytes they are read from.
 const READ: i64 = 256;
 
@@ -64,6 +66,7 @@ pub(crate) fn fast_forward(
     }
     let Some(pulse) = brokers.first().map(|shared| &shared.pulse) else { return Ok(()) };
     let deadline = Instant::now() + timeout;
+    let mut moved = Instant::now();
     loop {
         let seen = pulse.changes();
         let snapshot = snapshot(brokers);
@@ -72,13 +75,14 @@ pub(crate) fn fast_forward(
         }
         let due = brokers.iter().filter_map(|shared| shared.lock().state.delays.next_due()).min();
         let until = if due.is_some() { deadline.min(Instant::now() + SETTLE) } else { deadline };
-        if pulse.wait(seen, until) {
-            continue;
-        }
+        let changed = pulse.wait(seen, until);
         match due {
             _ if Instant::now() >= deadline => return Err(timed_out(timeout, &snapshot)),
-            Some(due) => move_to(brokers, clock, due),
-            None => {}
+            Some(due) if !changed || moved.elapsed() > RESTLESS => {
+                move_to(brokers, clock, due);
+                moved = Instant::now();
+            }
+            _ => {}
         }
     }
 }

@@ -138,10 +138,10 @@ impl State {
 
     /// Everything that comes from a connection. What cannot be read closes it, as with Java's servers.
     pub(crate) fn frame(&mut self, peer: PeerId, remote: SocketAddr, frame: &Frame) {
-        match (frame.head(), frame.command()) {
-            (Ok(head), Ok(command)) if head.is_response() => self.relayed(peer, command),
-            (Ok(_), Ok(command)) => self.request(peer, remote, command, frame.encoding()),
-            (Err(error), _) | (_, Err(error)) => {
+        match frame.command() {
+            Ok(command) if command.is_response() => self.relayed(peer, command),
+            Ok(command) => self.request(peer, remote, command, frame.encoding()),
+            Err(error) => {
                 log::debug!("closing the connection of {remote}: {error}");
                 self.effects.push(Effect::Close { peer });
             }

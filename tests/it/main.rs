@@ -18,6 +18,7 @@ mod offsets;
 mod producer;
 mod random;
 mod rebalance;
+mod replay;
 mod retry;
 mod rooms;
 mod support;

@@ -4,7 +4,8 @@ use super::super::request::{Answer, Handled, Refusal, Request};
 use super::super::state::State;
 use crate::message::{is_reserved_group, retry_topic, topic_problem};
 use crate::protocol::body::{SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupTable};
-use crate::protocol::headers::{DeleteGroup, Group};
+use crate::protocol::headers::{DeleteGroup, GetAllGroupConfigAnswer, Group};
+use crate::protocol::{RemotingCommand, ResponseCode};
 
 /// 200.
 pub(crate) fn save(state: &mut State, request: &Request) -> Handled {
@@ -43,7 +44,9 @@ pub(crate) fn all(state: &State) -> Handled {
         forbidden_table: state.settings.version.is_5().then(Default::default),
         subscription_group_table: state.groups.clone(),
     };
-    Answer::body(table.write())
+    let total_group_num = state.total(state.groups.len());
+    let answer = RemotingCommand::response(ResponseCode::SUCCESS, 0).body(table.write());
+    Ok(Answer::Now(answer.header_fields(&GetAllGroupConfigAnswer { total_group_num })))
 }
 
 /// 352.

@@ -16,7 +16,7 @@ mod send_back;
 mod stats;
 mod topics;
 
-use super::request::{Handled, Refusal, Request};
+use super::request::{Answer, Handled, Refusal, Request};
 use super::state::State;
 use crate::protocol::{RemotingCommand, RequestCode as Code, ResponseCode};
 
@@ -74,6 +74,8 @@ fn administer(state: &mut State, request: &Request) -> Handled {
 
         Code::GET_TOPIC_STATS_INFO => stats::topic(state, request),
         Code::GET_CONSUME_STATS => stats::consumer(state, request),
+        Code::GET_BROKER_CONSUME_STATS => stats::all_consumers(state),
+        Code::QUERY_CONSUME_TIME_SPAN => stats::time_spans(state, request),
         Code::GET_CONSUMER_CONNECTION_LIST => stats::consumer_connections(state, request),
         Code::GET_PRODUCER_CONNECTION_LIST => stats::producer_connections(state, request),
         Code::GET_ALL_PRODUCER_INFO => stats::producers(state),
@@ -87,6 +89,12 @@ fn administer(state: &mut State, request: &Request) -> Handled {
         Code::UPDATE_BROKER_CONFIG => config::update(state, request),
         Code::GET_BROKER_CONFIG => config::all(state),
 
+        // In memory there is never anything to clean up.
+        Code::CLEAN_EXPIRED_CONSUMEQUEUE | Code::CLEAN_UNUSED_TOPIC | Code::DELETE_EXPIRED_COMMITLOG => {
+            Answer::ok()
+        }
+
+        Code::CLONE_GROUP_OFFSET => reset::clone(state, request),
         Code::INVOKE_BROKER_TO_RESET_OFFSET => reset::reset(state, request),
         Code::GET_CONSUMER_RUNNING_INFO => relay::running_info(state, request),
         Code::INVOKE_BROKER_TO_GET_CONSUMER_STATUS => relay::consumer_status(state, request),

@@ -3,10 +3,10 @@
 use super::super::names::NameServer;
 use super::super::request::{Answer, Handled, Refusal, Request};
 use super::super::settings::CLUSTER;
-use crate::protocol::body::{KvTable, TopicList};
+use crate::protocol::body::{BrokerMemberGroup, BrokerMemberGroupBody, KvTable, TopicList};
 use crate::protocol::headers::{
-    AddWritePermissionAnswer, DeleteTopicInNameServer, GetRoute, KvConfig, KvConfigAnswer, KvNamespace,
-    PutKvConfig, TopicsByCluster, WipeWritePermissionAnswer, WritePermission,
+    AddWritePermissionAnswer, DeleteTopicInNameServer, GetBrokerMemberGroup, GetRoute, KvConfig,
+    KvConfigAnswer, KvNamespace, PutKvConfig, TopicsByCluster, WipeWritePermissionAnswer, WritePermission,
 };
 use crate::protocol::{RequestCode as Code, ResponseCode};
 
@@ -24,6 +24,7 @@ pub(crate) fn handle(names: &NameServer, request: &Request) -> Option<Handled> {
         Code::WIPE_WRITE_PERM_OF_BROKER => wipe_write_permission(names, request),
         Code::ADD_WRITE_PERM_OF_BROKER => add_write_permission(names, request),
         Code::DELETE_TOPIC_IN_NAMESRV => delete_topic(names, request),
+        Code::GET_BROKER_MEMBER_GROUP => member_group(names, request),
         _ => return None,
     })
 }
@@ -97,6 +98,19 @@ fn add_write_permission(names: &NameServer, request: &Request) -> Handled {
 fn delete_topic(names: &NameServer, request: &Request) -> Handled {
     names.forget_topic(&request.header::<DeleteTopicInNameServer>()?.topic);
     Answer::ok()
+}
+
+/// 901: the addresses of one broker.
+fn member_group(names: &NameServer, request: &Request) -> Handled {
+    let GetBrokerMemberGroup { cluster_name, broker_name } = request.header()?;
+    let known =
+        names.cluster().broker_addr_table.remove(&broker_name).filter(|data| data.cluster == cluster_name);
+    let group = BrokerMemberGroup {
+        broker_addrs: known.map(|data| data.broker_addrs).unwrap_or_default(),
+        broker_name,
+        cluster: cluster_name,
+    };
+    Answer::body(BrokerMemberGroupBody { broker_member_group: Some(group) }.write())
 }
 
 fn set_read_only(names: &NameServer, request: &Request, read_only: bool) -> Result<i32, Refusal> {

@@ -6,7 +6,7 @@ use super::super::request::{Answer, Handled, Refusal, Request};
 use super::super::state::State;
 use crate::message::MessageQueue;
 use crate::protocol::body::ResetOffsetBody;
-use crate::protocol::headers::ResetOffset;
+use crate::protocol::headers::{CloneGroupOffset, ResetOffset};
 use crate::protocol::{Language, RemotingCommand, RequestCode, ResponseCode};
 
 /// 222: brokers 5.x store the new offsets, and the group's next pull of each queue hears of them; older ones tell the
@@ -21,6 +21,24 @@ pub(crate) fn reset(state: &mut State, request: &Request) -> Handled {
     } else {
         by_the_members(state, request, &header)
     }
+}
+
+/// 314: one group gets the offsets of another, in one topic or in all.
+pub(crate) fn clone(state: &mut State, request: &Request) -> Handled {
+    let header: CloneGroupOffset = request.header()?;
+    let wanted = header.topic.as_deref().unwrap_or_default();
+    let of_source = state.offsets.iter().filter(|((group, topic), _)| {
+        *group == header.src_group
+            && (wanted.is_empty() || topic == wanted)
+            && state.topics.contains_key(topic)
+    });
+    let copied: Vec<_> = of_source.map(|((_, topic), queues)| (topic.clone(), queues.clone())).collect();
+    for (topic, queues) in copied {
+        for (queue_id, offset) in queues {
+            state.offsets.commit(&header.dest_group, &topic, queue_id, offset, state.now.millis);
+        }
+    }
+    Answer::ok()
 }
 
 fn on_the_broker(state: &mut State, header: &ResetOffset) -> Handled {

@@ -7,11 +7,11 @@ use super::super::request::{Answer, Handled, Refusal, Request};
 use super::super::state::State;
 use crate::message::{MessageQueue, retry_topic};
 use crate::protocol::body::{
-    Connection, ConsumeOffset, ConsumeStats, ConsumerConnection, ConsumerOffsets, DataVersion, DelayOffsets,
-    GroupList, KvTable, ProducerConnection, ProducerInfo, ProducerTable, TopicList, TopicOffset,
-    TopicStatsTable,
+    BrokerConsumeStats, Connection, ConsumeOffset, ConsumeStats, ConsumeTimeSpan, ConsumeTimeSpans,
+    ConsumerConnection, ConsumerOffsets, DataVersion, DelayOffsets, GroupList, KvTable, ProducerConnection,
+    ProducerInfo, ProducerTable, TopicList, TopicOffset, TopicStatsTable,
 };
-use crate::protocol::headers::{ConsumerGroup, GetConsumeStats, Group, ProducerGroup, Topic};
+use crate::protocol::headers::{ConsumerGroup, GetConsumeStats, Group, GroupTopic, ProducerGroup, Topic};
 use crate::protocol::{Language, ResponseCode};
 
 /// 202: every queue of a topic.
@@ -43,6 +43,58 @@ pub(crate) fn consumer(state: &State, request: &Request) -> Handled {
         (queue, progress)
     });
     Answer::body(ConsumeStats { consume_tps: 0.0, offset_table: offset_table.collect() }.write())
+}
+
+/// 317: the same of all groups.
+pub(crate) fn all_consumers(state: &State) -> Handled {
+    let mut total = 0;
+    let mut of_group = |group: &String| {
+        let of_topic = |topic: String| {
+            let queues = state.queues_of(&topic).unwrap_or_default();
+            let offset_table: BTreeMap<_, _> = queues
+                .into_iter()
+                .map(|queue| {
+                    let progress = progress(state, group, &queue);
+                    (queue, progress)
+                })
+                .collect();
+            total += offset_table.values().map(|at| at.broker_offset - at.consumer_offset).sum::<i64>();
+            ConsumeStats { consume_tps: 0.0, offset_table }
+        };
+        let stats = state.offsets.topics_of(group).map(str::to_owned).map(of_topic).collect();
+        BTreeMap::from([(group.clone(), stats)])
+    };
+    let consume_stats_list = state.groups.keys().map(&mut of_group).collect();
+    let stats = BrokerConsumeStats {
+        broker_addr: Some(state.host.to_string()),
+        consume_stats_list,
+        total_diff: total,
+        total_inflight_diff: state.settings.version.is_5().then_some(0),
+    };
+    Answer::body(stats.write())
+}
+
+/// 303: when the oldest, the newest and the last consumed message of each queue were stored.
+pub(crate) fn time_spans(state: &State, request: &Request) -> Handled {
+    let GroupTopic { group, topic } = request.header()?;
+    let queues = state.queues_of(&topic).ok_or_else(|| Refusal::no_topic(&topic))?;
+    let spans = queues.into_iter().map(|queue| {
+        let id = queue.queue_id();
+        let (min, max) = state.store.range(&topic, id);
+        let committed = state.offsets.committed(&group, &topic, id);
+        let consumed = committed.map_or(0, |offset| state.store_time_of(&topic, id, offset - 1));
+        let next = committed.map_or(0, |offset| state.store_time_of(&topic, id, offset));
+        ConsumeTimeSpan {
+            consume_time_stamp: consumed,
+            // How long the next one has been waiting; nothing waits in a queue that is consumed to its end.
+            delay_time: if next > 0 { state.now.millis - next } else { 0 },
+            max_time_stamp: state.store_time_of(&topic, id, max - 1),
+            message_queue: Some(queue),
+            min_time_stamp: state.store_time_of(&topic, id, min),
+            ..ConsumeTimeSpan::default()
+        }
+    });
+    Answer::body(ConsumeTimeSpans { consume_time_span_set: spans.collect() }.write())
 }
 
 fn progress(state: &State, group: &str, queue: &MessageQueue) -> ConsumeOffset {

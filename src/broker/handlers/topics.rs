@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::super::request::{Answer, Handled, Refusal, Request};
+use super::super::settings::Version;
 use super::super::state::State;
 use crate::message::{is_system_topic, topic_problem};
 use crate::protocol::body::{TopicConfig, TopicConfigList, TopicConfigTable, TopicList};
-use crate::protocol::headers::{CreateTopic, GetTopicConfig, Topic};
+use crate::protocol::headers::{CreateTopic, GetAllTopicConfigAnswer, GetTopicConfig, Topic};
+use crate::protocol::{RemotingCommand, ResponseCode};
 
 /// More queues than anybody has; a typing error must not fill the routes.
 const MOST_QUEUES: i32 = 65_536;
@@ -61,7 +63,9 @@ pub(crate) fn all(state: &State) -> Handled {
         mapping_data_version: state.settings.version.is_5().then(|| state.data_version()),
         topic_config_table: state.topics.clone(),
     };
-    Answer::body(table.write())
+    let total_topic_num = state.total(state.topics.len());
+    let answer = RemotingCommand::response(ResponseCode::SUCCESS, 0).body(table.write());
+    Ok(Answer::Now(answer.header_fields(&GetAllTopicConfigAnswer { total_topic_num })))
 }
 
 /// 351.
@@ -109,6 +113,11 @@ fn changed(mut attributes: BTreeMap<String, String>, change: &str) -> BTreeMap<S
 }
 
 impl State {
+    /// How many entries a table has, for brokers that hand it out in parts; here the first part is all of it.
+    pub(crate) fn total(&self, entries: usize) -> Option<i32> {
+        (self.settings.version >= Version::V5_5).then(|| i32::try_from(entries).unwrap_or(i32::MAX))
+    }
+
     /// Deletes a topic with its messages and everybody's offsets in it.
     pub(crate) fn delete_topic(&mut self, topic: &str) {
         if self.topics.remove(topic).is_some() {
