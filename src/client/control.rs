@@ -195,9 +195,14 @@ impl Control {
             return;
         }
         self.beats.lost(address, now);
+        self.trouble_at(address, now);
+        self.tell_all(&Notice::Disconnected { address: address.clone(), error: error.clone() });
+    }
+
+    /// The routes that name this broker may be out of date.
+    fn trouble_at(&mut self, address: &str, now: Instant) {
         let topics = self.instance.routes.lock().topics_at(address);
         self.watch.trouble(&topics, now);
-        self.tell_all(&Notice::Disconnected { address: address.clone(), error: error.clone() });
     }
 
     fn tell_all(&self, notice: &Notice) {

@@ -65,6 +65,8 @@ impl Control {
             Err(error) => {
                 log::debug!("no heartbeat to {address}: {error}");
                 self.beats.answered(address, Beaten::Failed, now);
+                // Who connects and does not answer may have moved, as well as who cannot be connected to.
+                self.trouble_at(address, now);
             }
         }
         self.goodbyes_after_heartbeat(address, now);
