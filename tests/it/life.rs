@@ -1,11 +1,16 @@
 //! From start to shutdown: nothing is lost, repeated or left behind.
 
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use crate::support::{
-    Gate, SOON, Seen, alone, billing, library_threads, open_files, orders, put, queue, until,
+    Gate, SOON, Seen, alone, billing, body, free_address, library_threads, open_files, orders, put, queue,
+    until,
 };
+use rocketmq_sync::broker::Broker;
 use rocketmq_sync::consumer::Waiting;
+use rocketmq_sync::{Client, ErrorKind, PushConsumer};
 
 /// Pain S1.
 #[test]
@@ -108,4 +113,210 @@ fn fifty_starts_and_stops_leave_no_thread_and_no_socket_behind() {
         (0..50).for_each(|_| cycle());
         assert!(settled() <= files, "{} files were open, now {}", files, open_files());
     });
+}
+
+/// Pain S4.
+#[test]
+fn of_two_consumers_on_one_client_one_may_go() {
+    let broker = orders(2);
+    let client = Client::builder().name_servers(broker.name_server()).start().unwrap();
+    let (stock, mail) = (Seen::default(), Seen::default());
+    let start = |group: &str, seen: &Seen| {
+        let builder = PushConsumer::builder(group).client(&client).subscribe("orders", "*");
+        builder.consume_concurrently(seen.listener()).start().unwrap()
+    };
+    let (first, second) = (start("stock", &stock), start("mail", &mail));
+    put(&broker, 0..10);
+    stock.wait(10);
+    assert!(first.shutdown(SOON).is_clean());
+    broker.wait(SOON, |state| state.members("stock").is_empty() && state.members("mail").len() == 1).unwrap();
+    put(&broker, 10..20);
+    mail.wait(20);
+    // The group is free again on the same client.
+    let again = start("stock", &stock);
+    put(&broker, 20..30);
+    stock.wait(30);
+    assert!(client.shutdown(SOON).is_clean());
+    assert_eq!(again.subscribe("x", "*").unwrap_err().kind(), ErrorKind::Closed);
+    assert!(second.shutdown(SOON).is_clean());
+    let builder = billing().client(&client).consume_concurrently(|_| ());
+    assert_eq!(builder.start().unwrap_err().kind(), ErrorKind::Closed);
+}
+
+/// A listener may stop its own consumer: its own message still counts.
+#[test]
+fn a_listener_stops_its_consumer() {
+    let broker = orders(1);
+    let handle: Arc<OnceLock<PushConsumer>> = Arc::default();
+    let seen = Seen::default();
+    let (inside, noting) = (handle.clone(), seen.clone());
+    let consumer = billing()
+        .name_servers(broker.name_server())
+        .consume_threads(1)
+        .consume_concurrently(move |batch| {
+            noting.note(batch);
+            if body(&batch[0]) == "3" {
+                let report = inside.get().unwrap().shutdown(SOON);
+                assert!(report.in_background && !report.is_clean(), "{report}");
+            }
+        })
+        .start()
+        .unwrap();
+    let consumer = handle.get_or_init(|| consumer);
+    put(&broker, 0..10);
+    consumer.wait();
+    let report = consumer.shutdown(SOON);
+    assert!(report.is_clean(), "{report}");
+    let committed = broker.inspect().committed("billing", &queue(0));
+    let seen = i64::try_from(seen.len()).unwrap();
+    assert!(seen >= 4 && committed == Some(seen), "{seen} seen, {committed:?} committed");
+    assert_eq!(consumer.shutdown(SOON), report, "the second call gets the same report");
+}
+
+#[test]
+fn a_stopper_stops_from_anywhere_and_keeps_nothing_alive() {
+    let broker = orders(1);
+    let consumer = billing().name_servers(broker.name_server()).consume_concurrently(|_| ()).start().unwrap();
+    let mut events = consumer.events();
+    let stopper = consumer.stopper();
+    std::thread::scope(|scope| {
+        scope.spawn(|| stopper.stop());
+        consumer.wait();
+    });
+    assert!(consumer.shutdown(SOON).is_clean());
+    // Events end with the consumer.
+    assert!(events.by_ref().count() > 0 && events.is_closed());
+    assert_eq!(consumer.set_consume_threads(3).unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(consumer.unsubscribe("orders").unwrap_err().kind(), ErrorKind::Closed);
+    drop(consumer);
+    stopper.stop();
+}
+
+/// Pain S8.
+#[test]
+fn dropping_a_consumer_in_any_state_ends_it() {
+    alone("life::dropping_a_consumer_in_any_state_ends_it", || {
+        let broker = orders(2);
+        let start = |listener: Box<dyn Fn() + Send + Sync>| {
+            billing()
+                .name_servers(broker.name_server())
+                .consume_threads(2)
+                .consume_concurrently(move |_| listener())
+                .start()
+                .unwrap()
+        };
+        drop(billing().name_servers(broker.name_server()).consume_concurrently(|_| ()));
+        drop(start(Box::new(|| ())));
+        // In a listener call, which does not end before the drop gives up.
+        let (gate, waiting) = (Gate::default(), Gate::default());
+        let inside = gate.clone();
+        put(&broker, 0..2);
+        let consumer = start(Box::new(move || inside.pass()));
+        gate.wait_for(1);
+        drop(consumer);
+        gate.open();
+        // While the broker is away.
+        let consumer = start(Box::new(|| ()));
+        broker.kill();
+        drop(consumer);
+        broker.start().unwrap();
+        // While panicking.
+        let consumer = start(Box::new(|| ()));
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+            let _consumer = consumer;
+            panic!("on purpose");
+        }));
+        assert!(panicked.is_err());
+        // In its own listener.
+        let slot: Arc<Mutex<Option<PushConsumer>>> = Arc::default();
+        let (inside, ready) = (slot.clone(), waiting.clone());
+        let consumer = start(Box::new(move || {
+            ready.pass();
+            drop(inside.lock().unwrap().take());
+        }));
+        *slot.lock().unwrap() = Some(consumer);
+        waiting.open();
+        put(&broker, 2..4);
+        until("dropped", || slot.lock().unwrap().is_none());
+        // After its client and after a shutdown.
+        let client = Client::builder().name_servers(broker.name_server()).start().unwrap();
+        let consumer = PushConsumer::builder("other")
+            .client(&client)
+            .subscribe("orders", "*")
+            .consume_concurrently(|_| ())
+            .start()
+            .unwrap();
+        assert!(client.shutdown(SOON).is_clean());
+        drop(client);
+        drop(consumer);
+        until("threads end", || library_threads() == ["rmq-broker"]);
+        broker.wait(SOON, |state| state.connections() == 0).unwrap();
+    });
+}
+
+/// Pain N6, for a consumer: which of it is wrong, and what was tried.
+#[test]
+fn start_says_what_is_wrong() {
+    let broker = Broker::builder().topic("orders", 1).auto_create_topics(false).start().unwrap();
+    let consumer = |topic: &str| {
+        PushConsumer::builder("billing").subscribe(topic, "*").consume_concurrently(|_| ()).consume_threads(2)
+    };
+    let error = consumer("orders").consume_threads(0).pull_batch_size(0).start().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config);
+    let wrong: Vec<&str> = error.mistakes().iter().map(|mistake| mistake.setting).collect();
+    assert!(wrong.contains(&"consume_threads") && wrong.contains(&"pull_batch_size"), "{wrong:?}");
+
+    let error = consumer("ordres").name_servers(broker.name_server()).start().unwrap_err();
+    assert_eq!((error.kind(), error.topic()), (ErrorKind::TopicNotFound, Some("ordres")));
+    assert!(error.to_string().contains("ordres"), "{error}");
+
+    let nobody = free_address();
+    let error = consumer("orders").name_servers(&nobody).start().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unreachable);
+    assert_eq!(error.attempts()[0].server, nobody);
+
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let client = Client::builder()
+        .name_servers(&address)
+        .request_timeout(Duration::from_millis(100))
+        .start_timeout(Duration::from_millis(300))
+        .start();
+    assert_eq!(client.unwrap_err().kind(), ErrorKind::Timeout);
+
+    let client = Client::builder().name_servers(broker.name_server()).start().unwrap();
+    let one = consumer("orders").client(&client).start().unwrap();
+    assert_eq!(consumer("orders").client(&client).start().unwrap_err().kind(), ErrorKind::Config);
+    assert!(one.shutdown(SOON).is_clean());
+    let threads = client.stats().threads;
+    consumer("ordres").client(&client).start().unwrap_err();
+    assert_eq!(client.stats().threads, threads, "a failed start leaves nothing behind");
+}
+
+/// Pain A4.
+#[cfg(feature = "acl")]
+#[test]
+fn wrong_credentials_are_refused_at_the_start() {
+    use rocketmq_sync::Credentials;
+    use rocketmq_sync::broker::Rights;
+    let broker = Broker::builder()
+        .topic("orders", 1)
+        .account(Credentials::new("shop", "right"), Rights::all())
+        .start()
+        .unwrap();
+    let client = |secret: &str| {
+        Client::builder()
+            .name_servers(broker.name_server())
+            .credentials(Credentials::new("shop", secret))
+            .start()
+    };
+    let wrong =
+        client("wrong").and_then(|client| billing().client(&client).consume_concurrently(|_| ()).start());
+    assert_eq!(wrong.unwrap_err().kind(), ErrorKind::Refused);
+    let client = client("right").unwrap();
+    let seen = Seen::default();
+    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    put(&broker, 0..3);
+    seen.wait(3);
+    assert!(consumer.shutdown(SOON).is_clean());
 }

@@ -1,11 +1,13 @@
 //! Where a queue starts, what is committed, and when.
 
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
-use crate::support::{Gate, SOON, Seen, billing, body, orders, put, queue, until};
-use rocketmq_sync::broker::{Broker, Fault, Reaction};
-use rocketmq_sync::consumer::Waiting;
-use rocketmq_sync::{Client, RequestCode};
+use crate::support::{Gate, SOON, Seen, billing, body, next_event, orders, put, queue, until};
+use crate::wire::Wire;
+use rocketmq_sync::broker::{Broker, Clock, Fault, Lose, Reaction, Version};
+use rocketmq_sync::consumer::{Event, StartReason, Waiting};
+use rocketmq_sync::testing::protocol::headers::ResetOffset;
+use rocketmq_sync::{Client, PushConsumer, RequestCode, ResponseCode};
 
 /// Offsets that pulls of `orders` asked for.
 fn pulled_from(broker: &Broker) -> Vec<i64> {
@@ -108,4 +110,141 @@ fn an_idle_queue_is_committed_soon_however_short_the_pause_before() {
         broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
     }
     assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// Pain O7: as Java's client, and said in the event and the log.
+#[test]
+fn last_offset_takes_what_a_young_topic_has_and_only_news_of_an_old_one() {
+    for (min, offset, seen_first) in [(0, 0, 10), (5, 10, 0)] {
+        let broker = orders(1);
+        put(&broker, 0..10);
+        broker.truncate(&queue(0), min, 10);
+        let seen = Seen::default();
+        let consumer = PushConsumer::builder("billing")
+            .name_servers(broker.name_server())
+            .subscribe("orders", "*")
+            .consume_concurrently(seen.listener())
+            .start()
+            .unwrap();
+        let mut events = consumer.events();
+        let (at, why) = next_event(&mut events, "the start", |event| match event {
+            Event::Assigned { queue, offset, reason, .. } if queue.topic() == "orders" => {
+                Some((offset, reason))
+            }
+            _ => None,
+        });
+        assert_eq!(at, offset);
+        let stored = StartReason::Stored;
+        assert!(if min == 0 { why == stored } else { matches!(why, StartReason::ConsumeFrom(_)) }, "{why}");
+        put(&broker, 10..11);
+        seen.wait(seen_first + 1);
+        assert!(consumer.shutdown(SOON).is_clean());
+        assert_eq!(seen.len(), seen_first + 1);
+    }
+}
+
+/// Pain O10.
+#[test]
+fn a_broker_that_comes_back_with_old_offsets_gets_the_new_ones_again() {
+    let broker = orders(2);
+    let seen = Seen::default();
+    let consumer = billing()
+        .name_servers(broker.name_server())
+        .commit_interval(Duration::from_secs(3600))
+        .consume_concurrently(seen.listener())
+        .start()
+        .unwrap();
+    put(&broker, 0..100);
+    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    for lost in [Lose::Offsets, Lose::OffsetsSince(std::time::UNIX_EPOCH)] {
+        broker.restart_losing(lost).unwrap();
+        broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    }
+    put(&broker, 100..110);
+    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    assert!(consumer.shutdown(SOON).is_clean());
+    seen.assert_once(0..110);
+}
+
+/// Pain O11.
+#[test]
+fn an_offset_that_does_not_exist_becomes_the_nearest_that_does() {
+    for version in [Version::V4_9, Version::V5_3, Version::V5_5] {
+        for (range, corrected) in [((0, 5), 5), ((12, 15), 12)] {
+            let broker = Broker::builder().topic("orders", 1).version(version).start().unwrap();
+            consumed_ten(&broker);
+            put(&broker, 10..15);
+            broker.truncate(&queue(0), range.0, range.1);
+            let seen = Seen::default();
+            let consumer = billing()
+                .name_servers(broker.name_server())
+                .consume_concurrently(seen.listener())
+                .start()
+                .unwrap();
+            let (from, to) = next_event(&mut consumer.events(), "the correction", |event| match event {
+                Event::OffsetCorrected { from, to, .. } => Some((from, to)),
+                _ => None,
+            });
+            assert_eq!((from, to), (10, corrected), "{version:?}");
+            put(&broker, 100..101);
+            seen.wait(1);
+            broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+            let left = seen.messages();
+            assert!(left.iter().all(|message| message.queue_offset() >= corrected), "{left:?}");
+            assert_eq!(left.last().map(body), Some("100"));
+            assert!(consumer.shutdown(SOON).is_clean());
+        }
+    }
+}
+
+/// Pain O12: brokers 4.9 tell the members (220), brokers 5 answer the next pull with 21.
+#[test]
+fn a_reset_of_a_running_group_is_followed_at_once() {
+    for version in [Version::V4_9, Version::V5_3] {
+        let broker =
+            Broker::builder().topic("orders", 2).version(version).clock(Clock::manual()).start().unwrap();
+        let seen = Seen::default();
+        let consumer = billing()
+            .name_servers(broker.name_server())
+            .consume_concurrently(seen.listener())
+            .start()
+            .unwrap();
+        put(&broker, 0..100);
+        broker.clock().advance(Duration::from_secs(3600));
+        let time = millis(broker.clock().now());
+        put(&broker, 100..200);
+        broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+        let header = ResetOffset {
+            topic: "orders".into(),
+            group: "billing".into(),
+            timestamp: time,
+            is_force: true,
+            ..ResetOffset::default()
+        };
+        let began = Instant::now();
+        let mut tool = Wire::connect(&broker.name_server());
+        let answer = tool.ask(RequestCode::INVOKE_BROKER_TO_RESET_OFFSET, &header);
+        assert_eq!(answer.response_code(), ResponseCode::SUCCESS, "{answer:?}");
+        seen.wait(201);
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+        seen.wait(300);
+        broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+        let counts = seen.counts();
+        assert!(
+            (0..200).all(|n| counts[&n.to_string()] == if n < 100 { 1 } else { 2 }),
+            "{version:?} {counts:?}"
+        );
+        let mut events = consumer.events();
+        next_event(&mut events, "the reset", |event| {
+            matches!(event, Event::OffsetReset { .. }).then_some(())
+        });
+        put(&broker, 200..210);
+        seen.wait(310);
+        assert_eq!(consumer.assignment().iter().filter(|queue| queue.topic() == "orders").count(), 2);
+        assert!(consumer.shutdown(SOON).is_clean());
+    }
+}
+
+fn millis(time: SystemTime) -> i64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis().try_into().unwrap()
 }

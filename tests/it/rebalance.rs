@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use crate::support::{SOON, Seen, billing, orders, put, queue, until};
+use crate::support::{SOON, Seen, alone, billing, library_threads, orders, put, queue, until};
 use crate::wire::Wire;
-use rocketmq_sync::{MessageQueue, PushConsumer, RequestCode, allocate};
+use rocketmq_sync::broker::{Broker, Cluster};
+use rocketmq_sync::{Client, Message, MessageQueue, PushConsumer, RequestCode, allocate};
 
 fn owned(consumer: &PushConsumer) -> Vec<MessageQueue> {
     consumer.assignment().into_iter().filter(|queue| queue.topic() == "orders").collect()
@@ -99,4 +101,146 @@ fn a_queue_that_is_lost_and_won_again_is_pulled_by_one_generation() {
     broker.wait(SOON, |state| state.requests(RequestCode::PULL_MESSAGE) > pulls).unwrap();
     assert!(consumer.shutdown(SOON).is_clean());
     seen.assert_once(0..21);
+}
+
+/// Pain R1.
+#[test]
+fn clients_have_different_ids_unless_told_otherwise() {
+    let broker = orders(4);
+    let client = || Client::builder().name_servers(broker.name_server()).start().unwrap();
+    let clients: Vec<Client> = (0..8).map(|_| client()).collect();
+    let ids: BTreeSet<&str> = clients.iter().map(Client::client_id).collect();
+    assert_eq!(ids.len(), 8, "{ids:?}");
+}
+
+/// Pain R3.
+#[test]
+fn the_queues_of_a_broker_that_comes_back_are_owned_and_pulled_again() {
+    let cluster = Cluster::builder().brokers(2).each(|broker| broker.topic("orders", 2)).start().unwrap();
+    let client = Client::builder()
+        .name_servers(cluster.name_server())
+        .route_interval(Duration::from_millis(100))
+        .start()
+        .unwrap();
+    let seen = Seen::default();
+    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    until("all owned", || owned(&consumer).len() == 4);
+    let a = cluster.broker("broker-a").unwrap();
+    a.kill();
+    until("those of the dead broker are given up", || owned(&consumer).len() == 2);
+    a.start().unwrap();
+    until("all owned", || owned(&consumer).len() == 4);
+    put(a, 0..20);
+    seen.wait(20);
+    cluster.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    seen.assert_once(0..20);
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// Pain R5.
+#[test]
+fn new_queues_are_consumed_with_the_next_route() {
+    let broker = orders(4);
+    let client = Client::builder()
+        .name_servers(broker.name_server())
+        .route_interval(Duration::from_millis(100))
+        .start()
+        .unwrap();
+    let seen = Seen::default();
+    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    broker.set_queues("orders", 8);
+    for id in 0..8 {
+        broker.put(&Message::new("orders", id.to_string()).queue(&queue(id))).unwrap();
+    }
+    seen.wait(8);
+    seen.assert_once(0..8);
+    assert_eq!(owned(&consumer).len(), 8);
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// Pains R6 and R7.
+#[test]
+fn a_storm_of_notifications_becomes_a_few_rounds() {
+    let broker = orders(4);
+    let seen = Seen::default();
+    let began = Instant::now();
+    let storm = |id: &str, n: usize| {
+        for n in 0..n {
+            Wire::connect(&broker.name_server()).heartbeat(&format!("{id}-{n}"), "billing", "orders", &["*"]);
+        }
+    };
+    let consumer = std::thread::scope(|scope| {
+        scope.spawn(|| storm("early", 100));
+        billing().name_servers(broker.name_server()).consume_concurrently(seen.listener()).start().unwrap()
+    });
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    let rounds = || broker.inspect().requests(RequestCode::GET_CONSUMER_LIST_BY_GROUP);
+    let (before, began) = (rounds(), Instant::now());
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let storm = &storm;
+            scope.spawn(move || storm(&format!("late-{thread}"), 100));
+        }
+    });
+    put(&broker, 0..100);
+    until("all queues are back", || owned(&consumer).len() == 4);
+    // Two topics are asked about in each round, and rounds are 50 ms apart at least.
+    let most = 2 * (began.elapsed().as_millis() / 50 + 10);
+    assert!(u128::from(rounds() - before) <= most.min(200), "{} in {:?}", rounds() - before, began.elapsed());
+    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    seen.assert_once(0..100);
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// Pain R8.
+#[test]
+fn members_that_come_and_go_leave_no_thread_behind() {
+    alone("rebalance::members_that_come_and_go_leave_no_thread_behind", || {
+        let broker = orders(4);
+        let consumer = billing()
+            .name_servers(broker.name_server())
+            .consume_threads(2)
+            .consume_concurrently(|_| ())
+            .start()
+            .unwrap();
+        let before = library_threads();
+        let asked = || broker.inspect().requests(RequestCode::GET_CONSUMER_LIST_BY_GROUP);
+        for n in 0..6 {
+            let rounds = asked();
+            Wire::connect(&broker.name_server()).heartbeat(&format!("x-{n}"), "billing", "orders", &["*"]);
+            until("a round", || asked() > rounds);
+        }
+        until("all owned", || owned(&consumer).len() == 4);
+        assert_eq!(library_threads(), before);
+        assert!(consumer.shutdown(SOON).is_clean());
+    });
+}
+
+/// Pain U1: who gives a topic up commits and releases its queues at once, and tells the brokers, so that the members
+/// that subscribe it later start where it ended. Brokers list members by group, not by topic, so that the queues of a
+/// topic are shared out as long as any member is there: members of a group subscribe the same.
+#[test]
+fn who_unsubscribes_commits_and_releases_and_tells_the_brokers() {
+    let broker = Broker::builder().topic("orders", 4).topic("stock", 2).start().unwrap();
+    let seen = Seen::default();
+    let start = || {
+        let builder = billing().name_servers(broker.name_server()).subscribe("stock", "*");
+        builder.consume_concurrently(seen.listener()).start().unwrap()
+    };
+    let (first, second) = (start(), start());
+    shared_out(&[&first, &second], 4);
+    put(&broker, 0..20);
+    seen.wait(20);
+    first.unsubscribe("orders").unwrap();
+    second.unsubscribe("orders").unwrap();
+    until("nobody has them", || owned(&first).is_empty() && owned(&second).is_empty());
+    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    put(&broker, 20..40);
+    first.subscribe("orders", "*").unwrap();
+    second.subscribe("orders", "*").unwrap();
+    shared_out(&[&first, &second], 4);
+    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    seen.wait(40);
+    seen.assert_once(0..40);
+    assert!(first.shutdown(SOON).is_clean() && second.shutdown(SOON).is_clean());
 }

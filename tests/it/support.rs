@@ -215,3 +215,8 @@ pub fn library_threads() -> Vec<String> {
 pub fn open_files() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
+
+/// An address that nobody listens on.
+pub fn free_address() -> String {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}

@@ -1,0 +1,339 @@
+//! What the network and the brokers may do to a push consumer.
+
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use crate::support::{
+    SOON, Seen, billing, body, client_by_hand, free_address, orders, orders_by_hand, put, queue, until,
+};
+use crate::wire::{Wire, message};
+use rocketmq_sync::broker::{Broker, Cluster};
+use rocketmq_sync::consumer::Event;
+use rocketmq_sync::testing::message::sys_flag;
+use rocketmq_sync::testing::protocol::body::{ConsumeMessageDirectlyResult, DirectResult};
+use rocketmq_sync::testing::protocol::headers::{ConsumeMessageDirectly, SendMessage};
+use rocketmq_sync::testing::protocol::{Encoding, FrameDecoder, MAX_FRAME, RemotingCommand, encode};
+use rocketmq_sync::{
+    Client, ConsumeStatus, Message, MessageQueue, PushConsumer, RequestCode, ResponseCode, dead_letter_topic,
+};
+
+/// Pain P1.
+#[test]
+fn every_queue_moves_again_after_each_loss_of_the_network() {
+    let broker = orders(4);
+    let seen = Seen::default();
+    let consumer =
+        billing().name_servers(broker.name_server()).consume_concurrently(seen.listener()).start().unwrap();
+    for round in 0..4 {
+        put(&broker, round * 10..round * 10 + 5);
+        match round {
+            0 | 3 => broker.cut_connections(),
+            1 => broker.restart().unwrap(),
+            _ => {
+                broker.kill();
+                broker.start().unwrap();
+            }
+        }
+        put(&broker, round * 10 + 5..round * 10 + 10);
+        broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    }
+    assert_eq!(seen.counts().len(), 40, "nothing is lost");
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// Pain N9.
+#[test]
+fn a_broker_that_was_away_for_half_an_hour_is_found_again() {
+    let broker = orders_by_hand(2);
+    let client = client_by_hand(&broker);
+    let seen = Seen::default();
+    let ticking = crate::support::Ticking::of(broker.clock());
+    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    put(&broker, 0..10);
+    seen.wait(10);
+    drop(ticking);
+    broker.kill();
+    for _ in 0..360 {
+        broker.clock().advance(Duration::from_secs(5));
+        std::thread::yield_now();
+    }
+    broker.start().unwrap();
+    put(&broker, 10..20);
+    let _ticking = crate::support::Ticking::of(broker.clock());
+    seen.wait(20);
+    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// Pain N1.
+#[test]
+fn a_broker_that_moves_is_followed_before_the_next_route_is_due() {
+    let black_hole = TcpListener::bind("127.0.0.1:0").unwrap();
+    let broker = Broker::builder()
+        .topic("orders", 2)
+        .advertise(black_hole.local_addr().unwrap().to_string())
+        .start()
+        .unwrap();
+    let client = Client::builder()
+        .name_servers(broker.name_server())
+        .request_timeout(Duration::from_millis(300))
+        .start_timeout(Duration::from_millis(300))
+        .start()
+        .unwrap();
+    let seen = Seen::default();
+    put(&broker, 0..10);
+    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    assert_eq!(seen.len(), 0);
+    broker.advertise_as(&broker.name_server());
+    let began = Instant::now();
+    seen.wait(10);
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// Pain N12.
+#[test]
+fn two_clusters_in_one_process_do_not_know_of_each_other() {
+    let brokers = [orders(2), orders(2)];
+    let seen = [Seen::default(), Seen::default()];
+    let consumers: Vec<PushConsumer> = brokers
+        .iter()
+        .zip(&seen)
+        .map(|(broker, seen)| {
+            billing()
+                .name_servers(broker.name_server())
+                .consume_concurrently(seen.listener())
+                .start()
+                .unwrap()
+        })
+        .collect();
+    put(&brokers[0], 0..20);
+    put(&brokers[1], 20..40);
+    for (broker, range) in brokers.iter().zip([0..20, 20..40]) {
+        broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+        assert_eq!(broker.inspect().members("billing").len(), 1);
+        let index = usize::from(range.start == 20);
+        seen[index].assert_once(range);
+    }
+    assert!(consumers.iter().all(|consumer| consumer.shutdown(SOON).is_clean()));
+}
+
+/// Pain N13.
+#[test]
+fn a_consumer_may_start_before_its_broker_and_its_topic() {
+    let address = free_address();
+    let client = Client::builder()
+        .name_servers(&address)
+        .connect_in_background()
+        .route_interval(Duration::from_millis(200))
+        .start()
+        .unwrap();
+    let seen = Seen::default();
+    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    let mut events = consumer.events();
+    let broker = Broker::builder().listen(&address).start().unwrap();
+    crate::support::next_event(&mut events, "the missing topic", |event| {
+        matches!(event, Event::TopicMissing { .. }).then_some(())
+    });
+    broker.set_queues("orders", 2);
+    put(&broker, 0..10);
+    seen.wait(10);
+    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    seen.assert_once(0..10);
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// Pain F1: no broker is asked for messages before it knows the subscription.
+#[test]
+fn no_pull_comes_before_the_heartbeat_with_its_subscription() {
+    let cluster = Cluster::builder()
+        .brokers(3)
+        .each(|broker| broker.topic("orders", 2).topic("stock", 2))
+        .start()
+        .unwrap();
+    let seen = Seen::default();
+    for broker in cluster.brokers() {
+        for id in 0..2 {
+            for topic in ["orders", "stock"] {
+                let queue = MessageQueue::new(topic, broker.name(), id);
+                broker.put(&Message::new(topic, "x").tag("a").queue(&queue)).unwrap();
+            }
+        }
+    }
+    let consumer =
+        billing().name_servers(cluster.name_server()).consume_concurrently(seen.listener()).start().unwrap();
+    seen.wait(6);
+    for filter in ["b", "a || b", "*", "b", "a"] {
+        consumer.subscribe("stock", filter).unwrap();
+    }
+    until("stock is owned", || {
+        consumer.assignment().iter().filter(|queue| queue.topic() == "stock").count() == 6
+    });
+    consumer.subscribe("orders", "a").unwrap();
+    for broker in cluster.brokers() {
+        broker.put(&Message::new("stock", "y").tag("a")).unwrap();
+        broker.put(&Message::new("orders", "y").tag("a")).unwrap();
+    }
+    cluster.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    until("the last of both", || {
+        let last = seen.messages();
+        ["orders", "stock"].iter().all(|topic| {
+            last.iter().filter(|message| message.topic() == *topic && message.body() == b"y").count() == 3
+        })
+    });
+    let strangers = [
+        ResponseCode::SUBSCRIPTION_NOT_EXIST,
+        ResponseCode::SUBSCRIPTION_NOT_LATEST,
+        ResponseCode::SUBSCRIPTION_GROUP_NOT_EXIST,
+    ];
+    for request in cluster.brokers().iter().flat_map(Broker::requests) {
+        assert!(!request.answer.is_some_and(|code| strangers.contains(&code)), "{request:?}");
+    }
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// Topics come and go while it runs; the queues of the others are not disturbed.
+#[test]
+fn topics_are_subscribed_and_given_up_while_it_runs() {
+    let broker = Broker::builder().topic("orders", 2).topic("stock", 2).start().unwrap();
+    let seen = Seen::default();
+    let consumer =
+        billing().name_servers(broker.name_server()).consume_concurrently(seen.listener()).start().unwrap();
+    let of = |topic: &str| consumer.assignment().iter().filter(|queue| queue.topic() == topic).count();
+    let generations = || {
+        let queues = consumer.stats().queues.into_iter().filter(|one| one.queue.topic() == "orders");
+        queues.map(|one| one.generation).collect::<Vec<_>>()
+    };
+    let before = generations();
+    consumer.subscribe("stock", "a || b").unwrap();
+    until("stock is owned", || of("stock") == 2);
+    for (tag, n) in [("a", 0), ("c", 1), ("b", 2)] {
+        let queue = MessageQueue::new("stock", "broker-a", 0);
+        broker.put(&Message::new("stock", n.to_string()).tag(tag).queue(&queue)).unwrap();
+    }
+    put(&broker, 3..5);
+    seen.wait(4);
+    assert!(!seen.counts().contains_key("1"));
+    consumer.unsubscribe("stock").unwrap();
+    until("stock is given up", || of("stock") == 0);
+    assert_eq!(broker.inspect().lag("billing", "stock"), 0, "and committed");
+    assert_eq!(generations(), before);
+    assert!(consumer.unsubscribe("stock").is_err() && consumer.subscribe("bad topic", "*").is_err());
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// Pain X4.
+#[test]
+fn a_body_that_cannot_be_inflated_is_one_dead_letter() {
+    let broker = orders(1);
+    let mut wire = Wire::connect(&broker.name_server());
+    for n in 0..5 {
+        let broken = SendMessage {
+            sys_flag: if n == 2 { sys_flag::COMPRESSED } else { 0 },
+            properties: Some(format!("UNIQ_KEY\u{1}id-{n}\u{2}")),
+            ..message("orders", 0)
+        };
+        wire.publish(&broken, n.to_string().as_bytes());
+    }
+    let seen = Seen::default();
+    let consumer =
+        billing().name_servers(broker.name_server()).consume_concurrently(seen.listener()).start().unwrap();
+    let dead = dead_letter_topic("billing");
+    broker.wait(SOON, |state| state.depth(&dead) == 1 && state.lag("billing", "orders") == 0).unwrap();
+    let counts = seen.counts();
+    assert_eq!(counts.keys().map(String::as_str).collect::<Vec<_>>(), ["0", "1", "3", "4"]);
+    assert_eq!(broker.inspect().messages(&dead)[0].message_id(), "id-2");
+    assert_eq!(consumer.stats().dead_letters, 1);
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// Pain X10.
+#[test]
+fn an_unknown_request_of_a_broker_is_answered_politely() {
+    let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let broker = Broker::builder()
+        .topic("orders", 2)
+        .advertise(proxy.local_addr().unwrap().to_string())
+        .start()
+        .unwrap();
+    let (said, heard) = std::sync::mpsc::channel();
+    let target = broker.name_server();
+    std::thread::spawn(move || {
+        for down in proxy.incoming() {
+            let (mut down, up) = (down.unwrap(), TcpStream::connect(&target).unwrap());
+            let mut request = RemotingCommand::request(RequestCode(29_999));
+            request.opaque = 4711;
+            request.fields.set("neverHeardOf", "1");
+            let mut bytes = Vec::new();
+            encode(&request, Encoding::Json, &mut bytes).unwrap();
+            std::io::Write::write_all(&mut down, &bytes).unwrap();
+            let (up_again, down_again, said) =
+                (up.try_clone().unwrap(), down.try_clone().unwrap(), said.clone());
+            std::thread::spawn(move || std::io::copy(&mut &up_again, &mut &down_again));
+            std::thread::spawn(move || listen_in(down, up, |command| drop(said.send(command))));
+        }
+    });
+    let seen = Seen::default();
+    let consumer =
+        billing().name_servers(broker.name_server()).consume_concurrently(seen.listener()).start().unwrap();
+    let answer = heard.recv_timeout(SOON).unwrap();
+    assert_eq!((answer.opaque, answer.response_code()), (4711, ResponseCode::REQUEST_CODE_NOT_SUPPORTED));
+    put(&broker, 0..20);
+    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    seen.assert_once(0..20);
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// Passes on what comes, and tells of the answers in it.
+fn listen_in(mut from: TcpStream, mut to: TcpStream, mut tell: impl FnMut(RemotingCommand)) {
+    let mut decoder = FrameDecoder::new(MAX_FRAME);
+    let mut buffer = [0; 4096];
+    while let Ok(n @ 1..) = std::io::Read::read(&mut from, &mut buffer) {
+        decoder.feed(&buffer[..n]);
+        while let Ok(Some(frame)) = decoder.next_frame() {
+            let command = frame.command().unwrap();
+            if command.is_response() {
+                tell(command);
+            }
+        }
+        if std::io::Write::write_all(&mut to, &buffer[..n]).is_err() {
+            break;
+        }
+    }
+    drop(to.shutdown(std::net::Shutdown::Both));
+}
+
+/// Pain D12.
+#[test]
+fn an_operator_may_have_a_dead_letter_consumed_directly() {
+    let broker = orders(1);
+    put(&broker, 0..1);
+    let seen = Seen::default();
+    let noting = seen.clone();
+    let consumer = billing()
+        .name_servers(broker.name_server())
+        .consume_concurrently(move |batch| {
+            noting.note(batch);
+            if noting.len() == 1 { ConsumeStatus::DeadLetter } else { ConsumeStatus::Success }
+        })
+        .start()
+        .unwrap();
+    let dead = dead_letter_topic("billing");
+    broker.wait(SOON, |state| state.depth(&dead) == 1).unwrap();
+    let state = broker.inspect();
+    let directly = ConsumeMessageDirectly {
+        consumer_group: "billing".into(),
+        client_id: Some(state.members("billing")[0].clone()),
+        msg_id: Some(state.messages(&dead)[0].offset_message_id()),
+        ..ConsumeMessageDirectly::default()
+    };
+    let answer = Wire::connect(&broker.name_server()).ask(RequestCode::CONSUME_MESSAGE_DIRECTLY, &directly);
+    assert_eq!(answer.response_code(), ResponseCode::SUCCESS, "{answer:?}");
+    let result = ConsumeMessageDirectlyResult::read(&answer.body).unwrap();
+    assert_eq!(result.consume_result, DirectResult::Success);
+    let last = seen.messages().pop().unwrap();
+    assert_eq!((body(&last), last.origin_topic(), seen.len()), ("0", "orders", 2));
+    assert_eq!(broker.inspect().committed("billing", &queue(0)).unwrap_or(1), 1);
+    assert!(consumer.shutdown(SOON).is_clean());
+}

@@ -1,0 +1,26 @@
+//! Programs as users write them, made before the library was: they compile as they stand, and their tests run.
+
+#[allow(dead_code, reason = "a program whose `main` nobody calls here")]
+#[path = "../programs/answers.rs"]
+mod answers;
+#[allow(dead_code, reason = "a program whose `main` nobody calls here")]
+#[path = "../programs/metrics.rs"]
+mod metrics;
+#[allow(dead_code, reason = "a program whose `main` nobody calls here")]
+#[path = "../programs/readme.rs"]
+mod readme;
+#[allow(dead_code, reason = "a program whose `main` nobody calls here")]
+#[path = "../programs/shared_client.rs"]
+mod shared_client;
+#[allow(dead_code, reason = "a program whose `main` nobody calls here")]
+#[allow(clippy::redundant_closure, reason = "as its author wrote it")]
+#[path = "../programs/stopper_and_threads.rs"]
+mod stopper_and_threads;
+#[allow(dead_code, reason = "a program whose `main` nobody calls here")]
+#[path = "../programs/thread_bench.rs"]
+mod thread_bench;
+#[path = "../programs/unit_test.rs"]
+mod unit_test;
+#[allow(dead_code, reason = "a program whose `main` nobody calls here")]
+#[path = "../programs/web_service.rs"]
+mod web_service;
