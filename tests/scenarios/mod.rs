@@ -13,7 +13,7 @@ pub mod shared_group;
 pub mod tally;
 pub mod topics;
 
-use rocketmq_sync::{Client, ConsumeFrom, ErrorKind, Message, Producer, PushConsumer, Result};
+use rocketmq_sync::{Client, ConsumeFrom, Error, ErrorKind, Message, Producer, PushConsumer, Result};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tally::Tally;
@@ -51,13 +51,25 @@ pub fn producer(client: &Client) -> Producer {
 /// A member of `group` that shows `tally` what it gets, from the beginning of `topic` unless the group has offsets.
 pub fn member(client: &Client, group: &str, topic: &str, tally: &Arc<Tally>) -> PushConsumer {
     let tally = tally.clone();
-    PushConsumer::builder(group)
+    let builder = PushConsumer::builder(group)
         .client(client)
         .subscribe(topic, "*")
         .consume_from(ConsumeFrom::FirstOffset)
-        .consume_concurrently(move |batch| batch.each(|message| tally.take(message)))
-        .start()
-        .expect("the topic is there")
+        .consume_concurrently(move |batch| batch.each(|message| tally.take(message)));
+    let begun = Instant::now();
+    loop {
+        match builder.clone().start() {
+            Ok(consumer) => return consumer,
+            Err(error) if may_pass(&error) && begun.elapsed() < SOON => pause(Duration::from_millis(50)),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// A topic that was just made may be unknown for a while once more: a broker that has just started announces all its
+/// topics, and what it had gathered before this one was made can reach the name server after it.
+fn may_pass(error: &Error) -> bool {
+    error.is_retryable() || error.kind() == ErrorKind::TopicNotFound
 }
 
 /// The bodies are the numbers. A broker that has just come back may need another try.
@@ -70,14 +82,10 @@ pub fn send_numbers(producer: &Producer, topic: &str, numbers: std::ops::Range<u
 
 /// Sends again and again until the broker has acknowledged. A send whose answer was lost
 /// may have been stored: the message then comes twice, as any producer's would.
-///
-/// A topic that was just made may be unknown for a while once more: a broker that has just started announces all its
-/// topics, and what it had gathered before this one was made can reach the name server after it.
 pub fn until_acknowledged(send: impl Fn() -> Result<()>) {
     let begun = Instant::now();
     while let Err(error) = send() {
-        let passes = error.is_retryable() || error.kind() == ErrorKind::TopicNotFound;
-        assert!(passes && begun.elapsed() < 2 * SOON, "{error}");
+        assert!(may_pass(&error) && begun.elapsed() < 2 * SOON, "{error}");
         pause(Duration::from_millis(50));
     }
 }
