@@ -134,16 +134,21 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Moves a clock in steps until the condition is true.
+/// Moves a clock in steps until the condition is true. After each step whoever waits for it gets some real time: a busy
+/// machine must not be taken for one where hours pass without a word.
 pub fn advance_until(clock: &Clock, step: Duration, what: &str, mut condition: impl FnMut() -> bool) {
+    let mut moved = Instant::now();
     until(what, || {
         let met = condition();
-        if !met {
+        if !met && moved.elapsed() > FOR_A_STEP {
             clock.advance(step);
+            moved = Instant::now();
         }
         met
     });
 }
+
+const FOR_A_STEP: Duration = Duration::from_millis(50);
 
 /// Lets a clock that is moved by hand run at the usual pace, until dropped: for a client whose timers are on it.
 pub struct Ticking(Arc<AtomicBool>, Option<std::thread::JoinHandle<()>>);
