@@ -191,7 +191,7 @@ fn an_offset_that_does_not_exist_becomes_the_nearest_that_does() {
             broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
             let left = seen.messages();
             assert!(left.iter().all(|message| message.queue_offset() >= corrected), "{left:?}");
-            assert_eq!(left.last().map(body), Some("100"));
+            assert!(left.iter().any(|message| body(message) == "100"), "{left:?}");
             assert!(consumer.shutdown(SOON).is_clean());
         }
     }

@@ -203,7 +203,10 @@ fn members_that_come_and_go_leave_no_thread_behind() {
             .consume_concurrently(|_| ())
             .start()
             .unwrap();
-        let before = library_threads();
+        // A thread takes its name when it runs for the first time.
+        let names = ["broker", "consume-0", "consume-1", "control", "io", "pull", "rebalance", "timer"];
+        let before = names.map(|name| format!("rmq-{name}"));
+        until("threads begin", || library_threads() == before);
         let asked = || broker.inspect().requests(RequestCode::GET_CONSUMER_LIST_BY_GROUP);
         for n in 0..6 {
             let rounds = asked();
