@@ -113,7 +113,7 @@ pub struct Fetch {
     interval: Duration,
     failures: u32,
     unreadable: u32,
-    /// Nudged for a heartbeat; forgotten with the next success.
+    /// How often in a row the broker did not know the subscription; forgotten with the next success.
     untold: u32,
 }
 
@@ -178,7 +178,7 @@ impl Fetch {
             }
             Outcome::NotTold => {
                 // A heartbeat is on its way; its success nudges. The time is for the case that it gets lost.
-                self.untold += 1;
+                self.untold = self.untold.saturating_add(1);
                 Some((ERROR_DELAY, Pause::NoHeartbeat))
             }
             Outcome::FlowControl => Some((FLOW_CONTROL_DELAY.mul_f64(1.0 + jitter / 2.0), Pause::Busy)),
@@ -206,9 +206,15 @@ impl Fetch {
     }
 
     /// What it waited for may have come (a route, a connection, a heartbeat): a wait for failures or for a heartbeat
-    /// ends now. A pull interval does not.
+    /// ends now. A pull interval does not, nor the wait for a heartbeat if the last one has not helped: a broker that
+    /// lacks the group itself takes every heartbeat and refuses every pull.
     pub fn hurry(&mut self) {
-        if let State::Waiting { why: Pause::Failing(_) | Pause::NoHeartbeat, .. } = self.state {
+        let ends = match &self.state {
+            State::Waiting { why: Pause::Failing(_), .. } => true,
+            State::Waiting { why: Pause::NoHeartbeat, .. } => self.untold <= 1,
+            _ => false,
+        };
+        if ends {
             self.state = State::Ready;
         }
     }
@@ -381,6 +387,24 @@ mod tests {
         fetch.ended(Outcome::Advanced(offset(1)), now, 0.0);
         fetch.hurry();
         assert_eq!(fetch.step(&view(), now), Step::WakeAt(now + Duration::from_secs(9)));
+    }
+
+    #[test]
+    fn a_broker_that_takes_heartbeats_and_forgets_them_is_not_asked_in_a_loop() {
+        let now = Instant::now();
+        let mut fetch = Fetch::new(Offset::ZERO, Duration::ZERO);
+        for _ in 0..2 {
+            pulled(&mut fetch, now);
+            fetch.ended(Outcome::NotTold, now, 0.0);
+            fetch.hurry();
+        }
+        assert_eq!(fetch.step(&view(), now), Step::WakeAt(now + ERROR_DELAY));
+        pulled(&mut fetch, now + ERROR_DELAY);
+        fetch.ended(Outcome::Nothing(Offset::ZERO), now, 0.0);
+        pulled(&mut fetch, now);
+        fetch.ended(Outcome::NotTold, now, 0.0);
+        fetch.hurry();
+        pulled(&mut fetch, now);
     }
 
     #[test]
