@@ -184,8 +184,9 @@ impl Assignment {
             (Phase::Resolving { ask, tries }, Err(_)) => self.ask_again(ask, tries, now),
             (Phase::Verifying { first, end, by }, Ok(held)) => {
                 let ending = Ending::new(by, false);
-                // Somebody else has committed since: a blind update would take that back.
-                let untouched = held == Some(first);
+                // Unless it is what we left there, somebody else has committed since: a blind update would take that
+                // back. If the first commit failed, the one before it is what we left.
+                let untouched = held == Some(first) || (held.is_some() && held == self.acked);
                 if untouched { self.commit(end, ending) } else { self.release(None) }
             }
             (Phase::Verifying { .. }, Err(_)) => self.release(None),
@@ -334,8 +335,10 @@ impl Assignment {
                 Vec::new()
             }
             // The first commit of a revoked queue waited for an older one.
-            (Phase::Draining(Ending { first: Some(first), .. }), _) if sent < first => {
-                self.send_commit(watermark.max(first))
+            (Phase::Draining(ending), _) if ending.first.is_some_and(|first| sent < first) => {
+                let first = ending.first.map_or(watermark, |first| first.max(watermark));
+                self.phase = Phase::Draining(Ending { first: Some(first), ..ending });
+                self.send_commit(first)
             }
             _ => Vec::new(),
         }
@@ -403,7 +406,9 @@ impl Assignment {
                 let to = *to;
                 self.commit(to, ending)
             }
-            (None, Some(first)) if watermark > first && self.in_flight.is_none() => {
+            (None, Some(first))
+                if (watermark > first || self.acked != Some(first)) && self.in_flight.is_none() =>
+            {
                 self.phase = Phase::Verifying { first, end: watermark, by: now + COMMIT_TIME };
                 vec![Action::Ask(Ask::Stored)]
             }
@@ -579,6 +584,36 @@ mod tests {
                 assert_eq!(queue.committed(Ok(()), now, at(14)), released(14));
             }
         }
+    }
+
+    #[test]
+    fn a_first_commit_that_failed_is_not_taken_for_somebody_elses() {
+        let Case { now, mut queue } = active();
+        queue.unwant(now + REVOKE_TIME, at(12));
+        queue.committed(Err("busy".into()), now, at(12));
+        assert_eq!(queue.drained(now, at(14)), [Action::Ask(Ask::Stored)]);
+        assert_eq!(queue.stored(Ok(Some(at(10))), now), [Action::Commit(at(14))], "10 is what we left there");
+        assert_eq!(queue.committed(Ok(()), now, at(14)), released(14));
+    }
+
+    #[test]
+    fn a_first_commit_that_failed_is_not_repeated_over_what_a_new_owner_committed() {
+        let Case { now, mut queue } = active();
+        queue.unwant(now + REVOKE_TIME, at(12));
+        queue.committed(Err("busy".into()), now, at(12));
+        assert_eq!(queue.drained(now, at(12)), [Action::Ask(Ask::Stored)]);
+        assert_eq!(queue.stored(Ok(Some(at(20))), now), released(10));
+    }
+
+    #[test]
+    fn a_first_commit_that_had_to_wait_may_be_of_more_than_at_first() {
+        let Case { now, mut queue } = active();
+        queue.commit_due(at(11));
+        assert_eq!(queue.unwant(now + REVOKE_TIME, at(12)), [Action::Close], "11 is still out");
+        assert_eq!(queue.committed(Ok(()), now, at(13)), [Action::Commit(at(13))]);
+        assert_eq!(queue.committed(Ok(()), now, at(13)), []);
+        assert_eq!(queue.drained(now, at(15)), [Action::Ask(Ask::Stored)]);
+        assert_eq!(queue.stored(Ok(Some(at(13))), now), [Action::Commit(at(15))]);
     }
 
     #[test]
