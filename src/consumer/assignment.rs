@@ -434,6 +434,10 @@ impl Assignment {
         if !ending.stays {
             return self.release(failed);
         }
+        if failed.is_some() {
+            // What the broker holds may be beyond where it goes on: whatever is finished next is news.
+            self.acked = None;
+        }
         let Phase::Committing { offset, .. } = self.phase else { return self.activate_again(ending) };
         let (start, reason) = ending.target.unwrap_or((offset, StartReason::Rebuilt));
         self.activate(start, reason)
@@ -679,6 +683,18 @@ mod tests {
         queue.unwant(now + REVOKE_TIME, at(12));
         assert_eq!(queue.drained(now, at(12)), [Action::Commit(at(3))]);
         assert_eq!(queue.committed(Ok(()), now, at(12)), released(3));
+    }
+
+    #[test]
+    fn a_reset_that_the_broker_did_not_confirm_is_committed_with_the_next_progress() {
+        let Case { mut now, mut queue } = active();
+        queue.reset(at(3), StartReason::Reset, now + REVOKE_TIME);
+        queue.drained(now, at(12));
+        now = queue.deadline().unwrap();
+        let actions = queue.committed(Err("busy".into()), now, at(12));
+        assert_eq!(actions[0], Action::Activate { start: at(3), reason: StartReason::Reset });
+        queue.committed(Err("busy".into()), now, at(3));
+        assert_eq!(queue.commit_due(at(4)), [Action::Commit(at(4))], "or a restart would pass over 4 to 10");
     }
 
     #[test]
