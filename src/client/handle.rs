@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 
 use super::control::Input;
 use super::instance::Instance;
+use super::life::bounded_grace;
 use super::member::{Member, MemberKind};
 use super::threads::on_library_thread;
 use super::{ClientBuilder, ShutdownReport, config, start};
@@ -125,6 +126,7 @@ impl Drop for Guard {
 
 impl Instance {
     pub(super) fn shutdown(self: Arc<Self>, grace: Duration) -> ShutdownReport {
+        let grace = bounded_grace(grace);
         if on_library_thread() {
             // It would wait for the thread that it runs on.
             self.shutdown_in_background(grace);

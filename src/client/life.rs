@@ -1,6 +1,6 @@
 //! The end of a handle: begun once, awaited by anybody, reported to all.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -57,12 +57,16 @@ impl Life {
     }
 }
 
+/// A grace that can be added to a moment: nobody waits longer than a year.
+pub(crate) fn bounded_grace(grace: Duration) -> Duration {
+    grace.min(Duration::from_secs(365 * 24 * 3600))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::Arc;
     use std::thread;
-    use std::time::Duration;
 
     #[test]
     fn one_ends_it_and_everybody_gets_the_report() {

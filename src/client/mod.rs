@@ -45,7 +45,7 @@ pub(crate) use call::{call_error, failed_attempt, kind_of, success};
 pub(crate) use choice::ClientChoice;
 pub(crate) use config::ClientConfig;
 pub(crate) use instance::Instance;
-pub(crate) use life::Life;
+pub(crate) use life::{Life, bounded_grace};
 pub(crate) use member::{Member, MemberKind, Notice};
 pub(crate) use namespace::Namespace;
 pub(crate) use random::below as random_below;

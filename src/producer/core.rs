@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::client::{Instance, Life, Member, MemberKind, Notice, Route, ShutdownReport};
+use crate::client::{Instance, Life, Member, MemberKind, Notice, Route, ShutdownReport, bounded_grace};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::ResponseCode;
 use crate::protocol::body::ConsumerData;
@@ -138,7 +138,7 @@ impl Core {
 
     /// Everything in order, once: no new sends, those under way end, brokers are told.
     pub(super) fn end(&self, grace: Duration) -> ShutdownReport {
-        let began = Instant::now();
+        let (began, grace) = (Instant::now(), bounded_grace(grace));
         if !self.life.begin_end() {
             let until = began + grace.max(MOMENT);
             return self.life.wait(Some(until)).unwrap_or_else(ShutdownReport::requested);

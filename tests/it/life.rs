@@ -320,3 +320,17 @@ fn wrong_credentials_are_refused_at_the_start() {
     seen.wait(3);
     assert!(consumer.shutdown(SOON).is_clean());
 }
+
+#[test]
+fn a_grace_without_end_is_as_long_as_it_takes() {
+    let broker = orders(1);
+    let seen = Seen::default();
+    let consumer =
+        billing().name_servers(broker.name_server()).consume_concurrently(seen.listener()).start().unwrap();
+    put(&broker, 0..1);
+    seen.wait(1);
+    assert!(consumer.shutdown(Duration::MAX).is_clean());
+    assert!(consumer.shutdown(Duration::MAX).is_clean());
+    assert!(consumer.client().shutdown(Duration::MAX).is_clean());
+    assert!(consumer.client().shutdown(Duration::MAX).is_clean());
+}

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use parking_lot::{Condvar, Mutex};
 
-use crate::client::{Client, Life, MemberKind, ShutdownReport, on_library_thread};
+use crate::client::{Client, Life, MemberKind, ShutdownReport, bounded_grace, on_library_thread};
 use crate::consumer::core::Core;
 use crate::consumer::rebalance_loop::RebalanceEvent;
 use crate::consumer::slot::Slot;
@@ -83,6 +83,7 @@ impl Inner {
     }
 
     pub(super) fn shutdown(this: &Arc<Self>, grace: Duration) -> ShutdownReport {
+        let grace = bounded_grace(grace);
         // It would wait for the thread that it runs on.
         if worker::is_consuming_for(&this.core) || on_rmq_loop() {
             this.stop(grace);
