@@ -164,7 +164,8 @@ impl Instance {
             end_side_by_side(members, left()).into_iter().for_each(|part| report.merge(part));
         }
         self.members.lock().clear();
-        for hook in std::mem::take(&mut *self.at_end.lock()) {
+        let hooks = self.at_end.lock().take();
+        for hook in hooks.into_iter().flatten() {
             hook();
         }
         drop(self.inbox.send(Input::Stop));

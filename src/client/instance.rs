@@ -51,11 +51,15 @@ pub(crate) struct Instance {
     pub(super) life: Life,
     /// Made by the builder of a producer or consumer: ends with the last one on it.
     pub(super) implicit: AtomicBool,
-    pub(super) at_end: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
+    /// `None` once they have run.
+    pub(super) at_end: Mutex<Option<Vec<Hook>>>,
     ids: UniqueIds,
     extensions: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     cached_bytes: Arc<AtomicUsize>,
 }
+
+/// What runs when the client is shut down.
+pub(super) type Hook = Box<dyn FnOnce() + Send>;
 
 /// What a new instance is made of.
 pub(super) struct Parts {
@@ -88,7 +92,7 @@ impl Instance {
             control: Mutex::default(),
             life: Life::default(),
             implicit: AtomicBool::new(false),
-            at_end: Mutex::default(),
+            at_end: Mutex::new(Some(Vec::new())),
             ids: UniqueIds::new(parts.ip, std::process::id()),
             extensions: Mutex::default(),
             cached_bytes: Arc::default(),
@@ -332,9 +336,17 @@ impl Instance {
         Ok(made)
     }
 
-    /// Runs when the client is shut down: after the members have ended, before the connections close.
-    pub(crate) fn on_last_shutdown(&self, hook: Box<dyn FnOnce() + Send>) {
-        self.at_end.lock().push(hook);
+    /// Runs when the client is shut down: after the members have ended, before the connections close. At once if
+    /// that is over.
+    pub(crate) fn on_last_shutdown(&self, hook: Hook) {
+        let mut at_end = self.at_end.lock();
+        match &mut *at_end {
+            Some(hooks) => hooks.push(hook),
+            None => {
+                drop(at_end);
+                hook();
+            }
+        }
     }
 
     /// Lets go of what the upper rooms kept, which may hold this instance in turn.
