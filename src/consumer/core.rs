@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
@@ -42,6 +42,8 @@ pub(crate) struct Core {
     /// Of the client, for all its consumers.
     pub(crate) budget: Arc<Budget>,
     subscriptions: Mutex<Arc<BTreeMap<Arc<str>, Arc<Subscription>>>>,
+    /// The greatest version of a subscription so far, given up ones included.
+    newest_version: AtomicI64,
     slots: Mutex<Vec<Arc<Slot>>>,
     owned: Mutex<BTreeMap<MessageQueue, Arc<ProcessQueue>>>,
     /// Nanoseconds that the listener takes for a message, a moving average.
@@ -113,6 +115,9 @@ impl Core {
             started_millis,
             suspended: AtomicBool::new(false),
             watched: AtomicBool::new(false),
+            newest_version: AtomicI64::new(
+                subscriptions.values().map(|known| known.version).max().unwrap_or(0),
+            ),
             subscriptions: Mutex::new(Arc::new(subscriptions)),
             slots: Mutex::default(),
             owned: Mutex::default(),
@@ -142,6 +147,15 @@ impl Core {
 
     pub(crate) fn subscription(&self, topic: &str) -> Option<Arc<Subscription>> {
         self.subscriptions().get(topic).cloned()
+    }
+
+    /// The version of the next subscription. Brokers keep the one with the greatest, also of a topic that was given up
+    /// in between: a clock that was set back, or stands still, must not hide the change.
+    pub(crate) fn next_version(&self) -> i64 {
+        let millis = self.instance.clock().millis();
+        let next = |newest: i64| Some(millis.max(newest.saturating_add(1)));
+        let before = self.newest_version.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
+        before.map_or(millis, |newest| millis.max(newest.saturating_add(1)))
     }
 
     /// Replaces or adds one. Whoever has the old set keeps it.

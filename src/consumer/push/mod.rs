@@ -76,15 +76,14 @@ impl PushConsumer {
         }
         let core = self.core();
         let wire: Arc<str> = core.instance.namespace().topic(&topic).into();
-        let mut subscription = Subscription::parse(&*wire, &filter.into(), core.instance.clock().millis())
+        let mut subscription = Subscription::parse(&*wire, &filter.into(), 0)
             .map_err(|problem| Error::invalid_input(format!("topic {topic}: {problem}")))?;
-        if let Some(known) = core.subscription(&wire) {
-            if (&known.expression, known.kind) == (&subscription.expression, subscription.kind) {
-                return Ok(());
-            }
-            // Brokers keep the one with the greatest version: a clock that was set back must not hide the change.
-            subscription.version = subscription.version.max(known.version + 1);
+        if let Some(known) = core.subscription(&wire)
+            && (&known.expression, known.kind) == (&subscription.expression, subscription.kind)
+        {
+            return Ok(());
         }
+        subscription.version = core.next_version();
         core.set_subscription(wire, subscription);
         self.subscriptions_changed();
         Ok(())
