@@ -81,6 +81,9 @@ struct Runs {
     queued: bool,
     /// Stopped for its limits; whoever settles below them says so.
     parked: bool,
+    /// Stopped for the budget of the client while something of its own is cached; once nothing is, it may hold a frame
+    /// again, whatever the budget says, and whoever settles that says so.
+    unfed: bool,
     /// Messages that no listener has and that are not finished: their verdict was posted and is not confirmed, or they
     /// wait for their local retry.
     held: BTreeSet<Offset>,
@@ -153,6 +156,7 @@ impl ProcessQueue {
                 closed: false,
                 queued: false,
                 parked: false,
+                unfed: false,
                 held: BTreeSet::new(),
                 sending: 0,
             }),
@@ -236,6 +240,14 @@ impl ProcessQueue {
         let mut runs = self.runs.lock();
         runs.parked = runs.load().exceeds(&self.limits);
         runs.parked
+    }
+
+    /// Records that pulling stops for the budget of the client; `false` when it need not any more.
+    pub fn park_for_budget(&self) -> bool {
+        let mut runs = self.runs.lock();
+        let holds_something = runs.open().next().is_some();
+        runs.unfed = holds_something;
+        runs.unfed
     }
 
     /// A message goes back to the broker: it is neither running nor finished until [`sent_back`](Self::sent_back) or
@@ -344,9 +356,11 @@ impl ProcessQueue {
         self.publish(runs);
         let relieved = runs.parked && runs.load().is_relieved(&self.limits);
         runs.parked &= !relieved;
+        let fed = runs.unfed && runs.open().next().is_none();
+        runs.unfed &= !fed;
         Settled {
             drained: runs.closed && runs.sending == 0 && runs.running() == 0,
-            relieved,
+            relieved: relieved || fed,
             idle: runs.slots.is_empty(),
         }
     }

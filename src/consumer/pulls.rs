@@ -238,7 +238,7 @@ impl<S: Outside> Entry<S> {
     fn park(&mut self, why: &Pause) {
         let again = match why {
             Pause::FlowControl => !self.queue.park(),
-            Pause::CacheLimit => !self.core.budget().want(),
+            Pause::CacheLimit => !(self.core.budget().want() && self.queue.park_for_budget()),
             Pause::NoRoute => {
                 self.core.want_route(self.queue.queue().topic());
                 false

@@ -56,6 +56,20 @@ fn finish(queue: &ProcessQueue, message: &(Arc<Run>, u32)) -> Settled {
 }
 
 #[test]
+fn a_queue_that_waits_for_the_budget_is_told_when_its_own_frame_is_done_though_others_hold_it_all() {
+    let budget = StdArc::new(Budget::new(100, StdArc::default(), OnRelease(Box::new(|| {}))));
+    let queue = queue_with(Limits { messages: 1000, bytes: 1 << 20, span: 2000 }, &budget);
+    budget.charge(1000);
+    assert!(!queue.park_for_budget(), "it holds nothing: nothing to wait for");
+    queue.push(run(&[10, 11], 12)).unwrap();
+    assert!(queue.park_for_budget());
+    let messages = take_all(&queue);
+    assert!(!finish(&queue, &messages[0]).relieved);
+    assert!(finish(&queue, &messages[1]).relieved && budget.is_exhausted());
+    assert!(!queue.settle().relieved, "once");
+}
+
+#[test]
 fn the_watermark_is_the_first_unfinished_message_or_the_end_of_what_was_pulled() {
     // As Java's vectors for removing from its process queue: what is left → the offset that may be committed.
     let table: [(&[i64], i64, &[usize], i64); 6] = [
