@@ -251,11 +251,14 @@ impl ProcessQueue {
     }
 
     /// A message goes back to the broker: it is neither running nor finished until [`sent_back`](Self::sent_back) or
-    /// [`wait_for_retry`](Self::wait_for_retry).
-    pub fn send_back(&self, run: &Run, index: u32) {
+    /// [`wait_for_retry`](Self::wait_for_retry). `false` if it is finished, or on its way back already.
+    pub fn send_back(&self, run: &Run, index: u32) -> bool {
         let mut runs = self.runs.lock();
-        runs.held.insert(run.offset_of(index));
+        if run.claims.is_finished(index) || !runs.held.insert(run.offset_of(index)) {
+            return false;
+        }
         runs.sending += 1;
+        true
     }
 
     /// The broker holds the message now.

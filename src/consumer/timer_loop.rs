@@ -115,7 +115,10 @@ pub(super) fn expire_if_late<S: Outside>(core: &Arc<S>, slot: &Slot, now: Instan
     let first = work.run.view(range.start);
     for index in range {
         let Some(view) = work.run.view(index) else { continue };
-        work.queue.send_back(&work.run, index);
+        // One that cannot be read was never given to the listener: it has gone back before the call.
+        if !work.queue.send_back(&work.run, index) {
+            continue;
+        }
         core.post_pull(PullEvent::SendBack(SendBack {
             core: core.clone(),
             queue: work.queue.clone(),

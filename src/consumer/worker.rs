@@ -257,7 +257,9 @@ impl Worker<'_> {
     }
 
     fn send_back(&self, queue: &Arc<ProcessQueue>, run: &Arc<Run>, index: u32, back: Back, times: u32) {
-        queue.send_back(run, index);
+        if !queue.send_back(run, index) {
+            return;
+        }
         self.core.post_pull(PullEvent::SendBack(SendBack {
             core: self.core.clone(),
             queue: queue.clone(),

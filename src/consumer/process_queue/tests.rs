@@ -70,6 +70,19 @@ fn a_queue_that_waits_for_the_budget_is_told_when_its_own_frame_is_done_though_o
 }
 
 #[test]
+fn a_message_goes_back_once_at_a_time_and_not_when_it_is_finished() {
+    let queue = queue();
+    queue.push(run(&[10, 11], 12)).unwrap();
+    let messages = take_all(&queue);
+    let (run, first) = &messages[0];
+    assert!(queue.send_back(run, *first) && !queue.send_back(run, *first));
+    queue.close();
+    finish(&queue, &messages[1]);
+    assert!(queue.sent_back(run, *first).drained, "counted once");
+    assert!(!queue.send_back(run, *first));
+}
+
+#[test]
 fn the_watermark_is_the_first_unfinished_message_or_the_end_of_what_was_pulled() {
     // As Java's vectors for removing from its process queue: what is left → the offset that may be committed.
     let table: [(&[i64], i64, &[usize], i64); 6] = [
