@@ -121,6 +121,11 @@ fn moved(offsets: PullOffsets, question: &Question<'_>) -> Taken {
         }
         (correction, _) => correction,
     };
+    // Going there at once would be going round in a circle.
+    if matches!(correction, Correction::Moved(to) | Correction::Reset(to) if to == asked) {
+        let problem = format!("the broker says that offset {asked} does not exist, and to go on there");
+        return Taken::Outcome(Outcome::Failed(problem));
+    }
     Taken::Elsewhere(correction)
 }
 
@@ -133,5 +138,33 @@ fn refused(code: ResponseCode, remark: Option<String>) -> Outcome {
         | ResponseCode::FILTER_DATA_NOT_LATEST => Outcome::NotTold,
         ResponseCode::FLOW_CONTROL => Outcome::FlowControl,
         code => Outcome::Failed(format!("answered {code} {}", remark.unwrap_or_default())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Filter;
+
+    #[test]
+    fn a_broker_that_sends_a_pull_round_in_a_circle_is_not_followed() {
+        let queue = MessageQueue::new("orders", "broker-a", 0);
+        let subscription = Subscription::parse("orders", &Filter::all(), 1).unwrap();
+        let question = Question {
+            from: Offset::new(50).unwrap(),
+            queue: &queue,
+            subscription: &subscription,
+            namespace: None,
+            offset_illegal: OffsetIllegal::Nearest,
+        };
+        let told = |next_begin_offset| PullOffsets {
+            next_begin_offset,
+            min_offset: 0,
+            max_offset: 100,
+            suggest_which_broker_id: 0,
+            offset_delta: 0,
+        };
+        assert!(matches!(moved(told(50), &question), Taken::Outcome(Outcome::Failed(_))));
+        assert!(matches!(moved(told(7), &question), Taken::Elsewhere(Correction::Reset(_))));
     }
 }
