@@ -4,6 +4,8 @@
 //! [`Core`](super::core::Core) is what runs; the simulator stands in for it where the promises are tested.
 
 mod real;
+#[cfg(test)]
+pub(super) mod stub;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

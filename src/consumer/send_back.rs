@@ -186,11 +186,16 @@ impl<S: Outside> SendBacks<S> {
         core.send(&address, Request::SendBack(header), &self.sink, id);
     }
 
-    /// One of this broker's is answered: the next may go.
+    /// One of this broker's is answered: the next may go. And those after it, if it goes another way than to this
+    /// broker, for then no answer of this broker's will call for them.
     fn next_of(&mut self, name: &Arc<str>) {
-        let Some(broker) = self.brokers.get_mut(name) else { return };
-        broker.in_flight = broker.in_flight.saturating_sub(1);
-        if let Some(id) = broker.queued.pop_front() {
+        if let Some(broker) = self.brokers.get_mut(name) {
+            broker.in_flight = broker.in_flight.saturating_sub(1);
+        }
+        while let Some(broker) = self.brokers.get_mut(name)
+            && broker.in_flight < MOST_IN_FLIGHT
+            && let Some(id) = broker.queued.pop_front()
+        {
             self.ask(id);
         }
     }
@@ -340,6 +345,35 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::consumer::outside::stub::Stub;
+
+    /// Those that wait for their turn go on when the address of their broker is lost meanwhile: then they are no longer
+    /// asked of that broker, and no answer of it would call for the next one.
+    #[test]
+    fn nobody_is_left_in_the_queue_of_a_broker_whose_address_is_lost() {
+        let core = Stub::new();
+        let queue = core.queue();
+        let messages = MOST_IN_FLIGHT as u32 + 10;
+        let run = Stub::run(&queue, messages);
+        let mut backs = SendBacks::<Stub>::new(());
+        for index in 0..messages {
+            queue.send_back(&run, index);
+            let what = SendBack {
+                core: core.clone(),
+                queue: queue.clone(),
+                run: run.clone(),
+                index,
+                back: Back::Later,
+                times: 0,
+            };
+            backs.begin(what);
+        }
+        let asked = core.take_sent();
+        assert_eq!(asked.len(), MOST_IN_FLIGHT);
+        core.lose_brokers();
+        asked.iter().for_each(|tag| backs.answered(*tag, Err("lost".into())));
+        assert_eq!(core.timers(), messages as usize, "each waits for its next try");
+    }
 
     #[test]
     fn a_wished_delay_becomes_the_next_level_not_below_it() {

@@ -1,0 +1,244 @@
+//! An outside without a client: it notes what it is asked for. For the tests of single pieces.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use parking_lot::Mutex;
+
+use super::{Outside, Request, Subscriptions};
+use crate::client::{Namespace, Role};
+use crate::consumer::allocate;
+use crate::consumer::budget::{Budget, OnRelease};
+use crate::consumer::core::Totals;
+use crate::consumer::events::Event;
+use crate::consumer::offset::Offset;
+use crate::consumer::process_queue::{Limits, ProcessQueue};
+use crate::consumer::pull_loop::PullEvent;
+use crate::consumer::rebalance_loop::RebalanceEvent;
+use crate::consumer::run::Run;
+use crate::consumer::settings::{OffsetIllegal, Settings, standard_delay_levels};
+use crate::consumer::timer_loop::TimerEvent;
+use crate::message::{ConsumeFrom, Filter, MessageQueue, Record, Source, Subscription};
+
+/// One topic, `orders`, on one broker, which has been told of everything.
+pub(in crate::consumer) struct Stub {
+    group: Arc<str>,
+    namespace: Namespace,
+    settings: Settings,
+    budget: Arc<Budget>,
+    totals: Totals,
+    subscribed: AtomicBool,
+    subscriptions: Arc<Subscriptions>,
+    lost: AtomicBool,
+    now: Instant,
+    sent: Mutex<Vec<u64>>,
+    timers: AtomicUsize,
+}
+
+impl Stub {
+    pub(in crate::consumer) fn new() -> Arc<Self> {
+        let subscription = Subscription::parse("orders", &Filter::all(), 1).expect("everything is a filter");
+        Arc::new(Self {
+            group: "billing".into(),
+            namespace: Namespace::default(),
+            settings: settings(),
+            budget: Arc::new(Budget::new(1 << 20, Arc::default(), OnRelease(Box::new(|| {})))),
+            totals: Totals::default(),
+            subscribed: AtomicBool::new(true),
+            subscriptions: Arc::new(BTreeMap::from([("orders".into(), Arc::new(subscription))])),
+            lost: AtomicBool::new(false),
+            now: Instant::now(),
+            sent: Mutex::default(),
+            timers: AtomicUsize::new(0),
+        })
+    }
+
+    /// A new generation of the one queue.
+    pub(in crate::consumer) fn queue(&self) -> Arc<ProcessQueue> {
+        let limits = Limits { messages: 1000, bytes: 1 << 20, span: 2000 };
+        let queue = MessageQueue::new("orders", "broker-a", 0);
+        Arc::new(ProcessQueue::new(queue, Offset::ZERO, limits, self.budget.clone()))
+    }
+
+    /// A run of so many messages, all taken.
+    pub(in crate::consumer) fn run(queue: &ProcessQueue, messages: u32) -> Arc<Run> {
+        let source = Arc::new(Source { bytes: vec![0; 200], queue: queue.queue().clone(), namespace: None });
+        let record = |offset: u32| Record {
+            start: 0,
+            total: 100,
+            body: (0, 0),
+            topic: (0, 0),
+            properties: (0, 0),
+            queue_offset: offset.into(),
+            sys_flag: 0,
+            flag: 0,
+        };
+        let next = Offset::new(messages.into()).expect("not negative");
+        let run = Run::new(source, (0..messages).map(record).collect(), next, Instant::now());
+        drop(queue.push(run));
+        queue.take(messages).expect("a run was pushed").run
+    }
+
+    pub(in crate::consumer) fn subscribe(&self, subscribed: bool) {
+        self.subscribed.store(subscribed, Ordering::SeqCst);
+    }
+
+    /// From now on no address of a broker is known.
+    pub(in crate::consumer) fn lose_brokers(&self) {
+        self.lost.store(true, Ordering::SeqCst);
+    }
+
+    /// The tags of the requests since the last look.
+    pub(in crate::consumer) fn take_sent(&self) -> Vec<u64> {
+        std::mem::take(&mut self.sent.lock())
+    }
+
+    /// How often the timer was asked for something.
+    pub(in crate::consumer) fn timers(&self) -> usize {
+        self.timers.load(Ordering::SeqCst)
+    }
+
+    fn address(&self) -> Option<Arc<str>> {
+        (!self.lost.load(Ordering::SeqCst)).then(|| "127.0.0.1:10911".into())
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        consume_from: ConsumeFrom::LastOffset,
+        allocate: Arc::new(allocate::averagely),
+        consume_threads: 1,
+        consume_batch_size: 1,
+        consume_timeout: Duration::from_secs(900),
+        max_reconsume_times: 16,
+        delay_levels: standard_delay_levels(),
+        pull_batch_size: 32,
+        pull_batch_bytes: 1 << 18,
+        pull_interval: Duration::ZERO,
+        pull_threshold_messages: 1000,
+        pull_threshold_bytes: 1 << 20,
+        max_span: 2000,
+        commit_interval: Duration::from_secs(5),
+        offset_illegal: OffsetIllegal::Nearest,
+    }
+}
+
+impl Outside for Stub {
+    type Sink = ();
+
+    fn send(&self, _: &str, _: Request, (): &(), tag: u64) {
+        self.sent.lock().push(tag);
+    }
+
+    fn heartbeat_now(&self, _: Option<&str>) {}
+
+    fn want_route(&self, _: &str) {}
+
+    fn queues_of(&self, topic: &str) -> Option<Vec<MessageQueue>> {
+        Some(vec![MessageQueue::new(topic, "broker-a", 0)])
+    }
+
+    fn any_broker_of(&self, _: &str) -> Option<Arc<str>> {
+        self.address()
+    }
+
+    fn broker_address(&self, _: &str, _: Role) -> Option<(Arc<str>, u64)> {
+        self.address().map(|address| (address, 0))
+    }
+
+    fn broker_name(&self, _: &str) -> Option<Arc<str>> {
+        Some("broker-a".into())
+    }
+
+    fn masters(&self) -> Vec<(Arc<str>, Arc<str>)> {
+        self.address().map(|address| ("broker-a".into(), address)).into_iter().collect()
+    }
+
+    fn told_on(&self, _: &str, _: &str, _: i64) -> Option<u64> {
+        Some(1)
+    }
+
+    fn client_id(&self) -> &str {
+        "127.0.0.1@1"
+    }
+
+    fn group(&self) -> &Arc<str> {
+        &self.group
+    }
+
+    fn plain_group(&self) -> &str {
+        &self.group
+    }
+
+    fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn subscriptions(&self) -> Arc<Subscriptions> {
+        if self.subscribed.load(Ordering::SeqCst) { self.subscriptions.clone() } else { Arc::default() }
+    }
+
+    fn is_suspended(&self) -> bool {
+        false
+    }
+
+    fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
+    fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    fn time(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
+    fn measured_now(&self) -> Instant {
+        self.now
+    }
+
+    fn is_moved_by_hand(&self) -> bool {
+        false
+    }
+
+    fn jitter(&self) -> f64 {
+        0.5
+    }
+
+    fn post_pull(&self, _: PullEvent<Self>) {}
+
+    fn post_rebalance(&self, _: RebalanceEvent<Self>) {}
+
+    fn post_timer(&self, _: TimerEvent<Self>) {
+        self.timers.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn emit(&self, _: Event) {}
+
+    fn ready(&self, _: &Arc<ProcessQueue>, _: Instant) {}
+
+    fn came(&self, _: usize) {}
+
+    fn went(&self, _: usize) {}
+
+    fn wake(&self) -> bool {
+        false
+    }
+
+    fn cancel_listeners(&self) {}
+
+    fn own(&self, _: &Arc<ProcessQueue>) {}
+
+    fn disown(&self, _: &ProcessQueue) {}
+}
