@@ -197,8 +197,15 @@ impl Worker<'_> {
         called.map_err(|panic| {
             let text = panic_text(&*panic).to_owned();
             log::error!("the listener of {} panicked: {text}", core.plain_group);
-            // What is left of it may be in pieces: it is made anew for the next call.
-            *listener = None;
+            // What is left of it may be in pieces: it is made anew for the next call. Its end is user code as well.
+            let broken = listener.take();
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(broken))) {
+                log::error!(
+                    "dropping the listener of {} panicked: {}",
+                    core.plain_group,
+                    panic_text(&*panic)
+                );
+            }
             if let Some(first) = batch.first() {
                 core.emit(Event::ListenerPanicked { message: first.clone(), panic: text.clone() });
             }
