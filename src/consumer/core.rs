@@ -221,6 +221,13 @@ impl Core {
         }
     }
 
+    /// After something was put on the ready list by a thread that does not look again.
+    pub(crate) fn wake_in_passing(self: &Arc<Self>) {
+        if self.ready.wake_in_passing(Instant::now(), self.listener_time()).again {
+            self.post_pull(PullEvent::Look(self.clone()));
+        }
+    }
+
     /// The loops end after the last consumer: who posts later has nothing to say any more.
     pub(crate) fn post_pull(&self, event: PullEvent) {
         drop(self.pull.send(event));

@@ -31,6 +31,8 @@ pub(crate) enum PullEvent<S = Core> {
     Nudge(u64),
     /// Something that any queue may have waited for has happened: a route, a heartbeat, a resume.
     NudgeAll,
+    /// Something is on the ready list of this one, and a thread is idle.
+    Look(Arc<S>),
     /// The cache of the client has room again.
     CacheFreed,
     /// The answer to the pull of this one.
@@ -120,6 +122,7 @@ impl<S: Outside> Fetching<S> {
             }
             PullEvent::Nudge(id) | PullEvent::Due(Due::Pull(id)) => self.pulls.nudge(id),
             PullEvent::NudgeAll => self.pulls.hurry_all(),
+            PullEvent::Look(core) => self.pulls.look_after(core),
             PullEvent::CacheFreed => self.pulls.advance_all(),
             PullEvent::Attach(core, queue) => self.pulls.attach(core, queue),
             PullEvent::Detach(id) => {
@@ -128,7 +131,11 @@ impl<S: Outside> Fetching<S> {
             }
             PullEvent::SendBack(what) => self.backs.begin(what),
             PullEvent::BackAnswer(id, answer) => self.backs.answered(id, back_answer(answer)),
-            PullEvent::Due(Due::Retry(id)) => self.backs.due(id),
+            PullEvent::Due(Due::Retry(id)) => {
+                if let Some(core) = self.backs.due(id) {
+                    self.pulls.look_after(core);
+                }
+            }
             PullEvent::Due(Due::Check) => self.pulls.check(),
             PullEvent::Stop => {}
         }

@@ -132,6 +132,13 @@ impl<S: Outside> Pulls<S> {
         !self.touched.is_empty()
     }
 
+    /// Something was put on the ready list of this one.
+    pub(super) fn look_after(&mut self, core: Arc<S>) {
+        if !self.touched.iter().any(|known| Arc::ptr_eq(known, &core)) {
+            self.touched.push(core);
+        }
+    }
+
     /// Nobody is worked for.
     pub(super) fn begin(&mut self) {
         self.at = None;
@@ -160,7 +167,7 @@ impl<S: Outside> Pulls<S> {
 
     fn take_answer(&mut self, id: u64, answer: Result<Pulled, String>) {
         let Some(entry) = self.table.get_mut(&id) else { return };
-        let now = entry.core.now();
+        let (now, mut touched) = (entry.core.now(), None);
         let taken = match answer {
             Ok(pulled) => entry.take_in(pulled),
             Err(error) => Taken::Outcome(Outcome::Failed(error)),
@@ -177,9 +184,7 @@ impl<S: Outside> Pulls<S> {
                 if came > 0 {
                     entry.core.came(came);
                     entry.core.totals().pulled.fetch_add(came as u64, Ordering::Relaxed);
-                    if !self.touched.iter().any(|core| Arc::ptr_eq(core, &entry.core)) {
-                        self.touched.push(entry.core.clone());
-                    }
+                    touched = Some(entry.core.clone());
                 }
                 outcome
             }
@@ -192,6 +197,9 @@ impl<S: Outside> Pulls<S> {
             }
         };
         entry.ended(outcome, now);
+        if let Some(core) = touched {
+            self.look_after(core);
+        }
     }
 }
 

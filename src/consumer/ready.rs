@@ -25,6 +25,8 @@ struct State<Q> {
     threads: usize,
     wanted: usize,
     stopped: bool,
+    /// The pull thread applies the rule again soon.
+    watched: bool,
 }
 
 /// What a consume thread does next.
@@ -53,6 +55,7 @@ impl<Q> Ready<Q> {
                 threads,
                 wanted: threads,
                 stopped: false,
+                watched: false,
             }),
             waiting: AtomicUsize::new(0),
         }
@@ -77,13 +80,40 @@ impl<Q> Ready<Q> {
     /// than [`WORTH`] each, or the oldest message has waited for [`LOOK_AGAIN`].
     pub fn wake(&self, now: Instant, listener_time: Duration) -> Rule {
         let mut state = self.state.lock();
+        let rule = self.apply(&mut state, now, listener_time);
+        state.watched = rule.0.again;
+        drop(state);
+        rule.1.iter().for_each(|parker| parker.unpark());
+        rule.0
+    }
+
+    /// As [`wake`](Self::wake), for those who cannot look again themselves: a consume thread that puts a queue back.
+    /// `again` then asks them to tell the pull thread, unless that looks anyway. Told as a story: all threads are busy
+    /// when the pull thread looks, so it stops looking; one of them becomes idle while another holds the only queue;
+    /// that one puts it back, too little and too young to wake anybody for, and turns to a listener that takes hours.
+    pub fn wake_in_passing(&self, now: Instant, listener_time: Duration) -> Rule {
+        let mut state = self.state.lock();
+        let (rule, woken) = self.apply(&mut state, now, listener_time);
+        let again = rule.again && !state.watched;
+        state.watched |= again;
+        drop(state);
+        woken.iter().for_each(|parker| parker.unpark());
+        Rule { again }
+    }
+
+    fn apply(
+        &self,
+        state: &mut State<Q>,
+        now: Instant,
+        listener_time: Duration,
+    ) -> (Rule, Option<Arc<Parker>>) {
         if state.idle.is_empty() {
-            return Rule { again: false };
+            return (Rule { again: false }, None);
         }
         let waiting = self.waiting.load(Ordering::Relaxed);
         let Some(oldest) = state.queues.iter().map(|(_, born)| *born).min() else {
             // A thread that holds a queue may be about to put it back, and then turn to a listener that takes long.
-            return Rule { again: waiting > 0 };
+            return (Rule { again: waiting > 0 }, None);
         };
         let awake = state.threads.saturating_sub(state.idle.len());
         let work = listener_time.as_nanos().saturating_mul(waiting as u128);
@@ -91,12 +121,7 @@ impl<Q> Ready<Q> {
         let woken = (awake == 0 || work > worth || now.saturating_duration_since(oldest) >= LOOK_AGAIN)
             .then(|| state.idle.pop())
             .flatten();
-        let again = !state.idle.is_empty();
-        drop(state);
-        if let Some(parker) = woken {
-            parker.unpark();
-        }
-        Rule { again }
+        (Rule { again: !state.idle.is_empty() }, woken)
     }
 
     /// The next work of the calling consume thread; sleeps while there is none.
@@ -140,9 +165,10 @@ impl<Q> Ready<Q> {
         missing
     }
 
-    /// A thread that was counted could not be started.
-    pub fn not_started(&self) {
-        self.state.lock().threads -= 1;
+    /// So many threads that were counted could not be started.
+    pub fn not_started(&self, threads: usize) {
+        let mut state = self.state.lock();
+        state.threads = state.threads.saturating_sub(threads);
     }
 
     /// Ends all threads once they have finished what they hold. Nothing more is taken.
@@ -238,6 +264,36 @@ mod tests {
         busy.unpark();
         ready.stop();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+
+    #[test]
+    fn a_queue_put_back_is_looked_after_though_nobody_was_idle_when_its_messages_came() {
+        let ready = Arc::new(Ready::<u32>::new(2));
+        let now = Instant::now();
+        ready.put(1, now);
+        ready.came(2);
+        assert!(!ready.wake(now, Duration::ZERO).again, "nobody is idle: the pull thread stops looking");
+        let busy = Parker::here();
+        assert!(matches!(ready.next(&busy), Work::Item(1)));
+        let (seen, saw) = mpsc::channel();
+        let thread = worker(&ready, &seen);
+        wait_idle(&ready, 1);
+        ready.put(1, now);
+        assert!(ready.wake_in_passing(now, Duration::ZERO).again, "somebody must look again");
+        assert!(!ready.wake_in_passing(now, Duration::ZERO).again, "and has been told to");
+        assert!(!ready.wake(now + LOOK_AGAIN, Duration::ZERO).again);
+        assert_eq!(saw.recv_timeout(Duration::from_secs(10)), Ok(Some(1)));
+        ready.stop();
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn threads_that_could_not_be_started_are_not_counted() {
+        let ready = Ready::<u32>::new(1);
+        assert_eq!(ready.resize(5), 4);
+        ready.not_started(3);
+        assert_eq!(ready.threads(), (2, 0));
+        assert_eq!(ready.resize(5), 3);
     }
 
     #[test]

@@ -9,7 +9,6 @@ use super::core::{Core, Item};
 use super::direct::Direct;
 use super::offset::Offset;
 use super::process_queue::ProcessQueue;
-use super::ready::LOOK_AGAIN;
 use super::rebalance_loop::RebalanceEvent;
 use crate::message::{MessageQueue, MessageView, Source};
 use crate::protocol::body::{
@@ -158,7 +157,6 @@ fn consume_directly(
     let message = MessageView::new(Arc::new(source), record);
     let direct = Direct { message, queue, incoming: incoming.clone() };
     core.ready.put(Item::Direct(Box::new(direct)), Instant::now());
-    // At once, since the pull thread does not look after it.
-    core.ready.wake(Instant::now() + LOOK_AGAIN, core.listener_time());
+    core.wake_in_passing();
     Ok(())
 }

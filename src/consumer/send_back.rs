@@ -128,18 +128,19 @@ impl<S: Outside> SendBacks<S> {
         }
     }
 
-    /// The waiting time of one is over.
-    pub(super) fn due(&mut self, id: u64) {
-        let Some(entry) = self.under_way.get_mut(&id) else { return };
+    /// The waiting time of one is over. The consumer that something was put on the ready list of, if so.
+    pub(super) fn due(&mut self, id: u64) -> Option<Arc<S>> {
+        let entry = self.under_way.get_mut(&id)?;
         let what = &entry.what;
         // Only "later" means that the listener should look again; an explicit wish is only sent again.
         if what.back == Back::Later {
             let retry = Retry { run: what.run.clone(), index: what.index, times: what.times + 1 };
-            if let Some(oldest) = what.queue.retry(retry) {
+            let ready = what.queue.retry(retry).map(|oldest| {
                 what.core.ready(&what.queue, oldest);
-                what.core.wake();
-            }
+                what.core.clone()
+            });
             self.under_way.remove(&id);
+            return ready;
         } else if what.queue.send_back_again() {
             let broker = what.queue.queue().shared_broker_name().clone();
             entry.stage = Stage::Asked { broker };
@@ -147,6 +148,7 @@ impl<S: Outside> SendBacks<S> {
         } else {
             self.under_way.remove(&id);
         }
+        None
     }
 
     /// A process queue has ended.

@@ -73,7 +73,7 @@ impl Worker<'_> {
         let Some(taken) = queue.take(size) else { return };
         if let Some(oldest) = taken.more {
             self.core.ready.put(Item::Queue(queue.clone()), oldest);
-            self.core.ready.wake(Instant::now(), self.core.listener_time());
+            self.core.wake_in_passing();
         }
         let run = taken.run;
         self.slot.take_up(Work { queue: queue.clone(), run: run.clone(), retried: taken.retried });

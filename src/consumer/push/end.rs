@@ -48,7 +48,7 @@ impl Inner {
     /// Starts consume threads.
     pub(super) fn start_threads(&self, n: usize) -> Result<()> {
         let mut threads = self.threads.lock();
-        for _ in 0..n {
+        for left in (1..=n).rev() {
             let number = threads.started;
             let name = format!("rmq-consume-{number}");
             let slot = Arc::new(Slot::new(name.clone(), self.core.now()));
@@ -60,7 +60,7 @@ impl Inner {
                 let _ = ended.send(());
             };
             let thread = self.core.instance.spawn(&name, body).map_err(|error| {
-                self.core.ready.not_started();
+                self.core.ready.not_started(left);
                 Error::io(format!("cannot start thread {name}"), error)
             })?;
             threads.started += 1;
