@@ -27,6 +27,8 @@ pub(super) struct Pulls<S: Outside> {
     sink: S::Sink,
     /// In the order of generations, so that a simulated run can be repeated.
     table: BTreeMap<u64, Entry<S>>,
+    /// Those whose topic was not subscribed when they came.
+    homeless: BTreeMap<u64, (Arc<S>, Arc<ProcessQueue>)>,
     /// The consumers that something was put on the ready list of.
     touched: Vec<Arc<S>>,
     /// Who is worked for: after a panic, that queue is rebuilt.
@@ -42,24 +44,35 @@ struct Entry<S> {
     suggested: u64,
     /// The address of the pull in flight.
     asked: Option<Arc<str>>,
+    /// What the timer was asked for last: once for each moment, however often it is nudged until then.
+    alarm: Option<Instant>,
 }
 
 impl<S: Outside> Pulls<S> {
     /// Answers come back through `sink`.
     pub(super) fn new(sink: S::Sink) -> Self {
-        Self { sink, table: BTreeMap::new(), touched: Vec::new(), at: None, checking: false }
+        Self {
+            sink,
+            table: BTreeMap::new(),
+            homeless: BTreeMap::new(),
+            touched: Vec::new(),
+            at: None,
+            checking: false,
+        }
     }
 
     /// Fetches for this one from now on.
     pub(super) fn attach(&mut self, core: Arc<S>, queue: Arc<ProcessQueue>) {
         let id = queue.id();
         let Some(subscription) = core.subscription(queue.queue().topic()) else {
-            // Unsubscribed a moment ago: the revocation is on its way.
+            // Unsubscribed a moment ago: the revocation is on its way, unless it is subscribed again before that.
+            queue.facts.set_waiting(Some(Waiting::NoHeartbeat), core.now());
+            self.homeless.insert(id, (core, queue));
             return;
         };
         let fetch = Fetch::new(queue.watermark(), core.settings().pull_interval);
         self.at = Some(id);
-        let entry = Entry { core, queue, fetch, subscription, suggested: 0, asked: None };
+        let entry = Entry { core, queue, fetch, subscription, suggested: 0, asked: None, alarm: None };
         if !self.checking {
             self.checking = true;
             entry.core.post_timer(TimerEvent::At(entry.core.now() + CHECK_EVERY, Due::Check));
@@ -71,6 +84,7 @@ impl<S: Outside> Pulls<S> {
     /// Not for this one any more.
     pub(super) fn detach(&mut self, id: u64) {
         self.table.remove(&id);
+        self.homeless.remove(&id);
     }
 
     /// Something that this one may have waited for has happened.
@@ -81,6 +95,9 @@ impl<S: Outside> Pulls<S> {
 
     /// A route, a heartbeat or a resume: any queue may have waited for it.
     pub(super) fn hurry_all(&mut self) {
+        for (core, queue) in std::mem::take(&mut self.homeless).into_values() {
+            self.attach(core, queue);
+        }
         self.table.values_mut().for_each(|entry| entry.fetch.hurry());
         self.advance_all();
     }
@@ -158,7 +175,11 @@ impl<S: Outside> Pulls<S> {
         if let Some(step) = entry.step() {
             match step {
                 Step::Nothing => {}
-                Step::WakeAt(at) => entry.core.post_timer(TimerEvent::At(at, Due::Pull(id))),
+                Step::WakeAt(at) => {
+                    if entry.alarm.replace(at) != Some(at) {
+                        entry.core.post_timer(TimerEvent::At(at, Due::Pull(id)));
+                    }
+                }
                 Step::Park(why) => entry.park(&why),
                 Step::Pull { from, single } => entry.pull(from, single, &self.sink),
             }
@@ -374,3 +395,42 @@ const HOLD_MILLIS: i64 = 15_000;
 const LOST_PULL: Duration = Duration::from_secs(31);
 const COMMIT: i32 = 1;
 const SUSPEND: i32 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::consumer::outside::stub::Stub;
+
+    #[test]
+    fn a_queue_that_came_while_its_topic_was_not_subscribed_is_fetched_for_once_it_is() {
+        let core = Stub::new();
+        let queue = core.queue();
+        let mut pulls = Pulls::<Stub>::new(());
+        core.subscribe(false);
+        pulls.attach(core.clone(), queue.clone());
+        assert!(core.take_sent().is_empty() && queue.facts.waiting().is_some());
+        pulls.hurry_all();
+        core.subscribe(true);
+        pulls.hurry_all();
+        assert_eq!(core.take_sent(), [queue.id()]);
+        let other = core.queue();
+        core.subscribe(false);
+        pulls.attach(core.clone(), other.clone());
+        pulls.detach(other.id());
+        core.subscribe(true);
+        pulls.hurry_all();
+        assert!(core.take_sent().is_empty(), "given up");
+    }
+
+    #[test]
+    fn a_queue_that_waits_asks_the_timer_once_however_often_it_is_nudged() {
+        let core = Stub::new();
+        let queue = core.queue();
+        let mut pulls = Pulls::<Stub>::new(());
+        pulls.attach(core.clone(), queue.clone());
+        pulls.answered(queue.id(), Err("no".into()));
+        let timers = core.timers();
+        (0..100).for_each(|_| pulls.nudge(queue.id()));
+        assert_eq!(core.timers(), timers);
+    }
+}
