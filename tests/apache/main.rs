@@ -4,13 +4,18 @@
 #[path = "../scenarios/mod.rs"]
 mod scenarios;
 
-use scenarios::{Target, crash, eventually, everything, resume, retries, shared_group};
+use scenarios::{Target, crash, eventually, everything, resume, retries, sending, shared_group};
 use std::process::Command;
 use std::time::Duration;
 
 #[test]
 fn everything_sent_is_consumed_once() {
     everything::everything_sent_is_consumed_once(&Apache);
+}
+
+#[test]
+fn every_way_of_sending_arrives() {
+    sending::every_way_of_sending_arrives(&Apache);
 }
 
 #[test]

@@ -1,11 +1,16 @@
 //! The scenarios against the embedded broker. `tests/apache/run` runs the same ones against Apache RocketMQ.
 
 use crate::scenarios::embedded::Embedded;
-use crate::scenarios::{crash, everything, resume, retries};
+use crate::scenarios::{crash, everything, resume, retries, sending};
 
 #[test]
 fn everything_sent_is_consumed_once() {
     everything::everything_sent_is_consumed_once(&Embedded::start());
+}
+
+#[test]
+fn every_way_of_sending_arrives() {
+    sending::every_way_of_sending_arrives(&Embedded::start());
 }
 
 #[test]

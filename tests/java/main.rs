@@ -54,7 +54,7 @@ fn retries_of_java_end_as_a_dead_letter() {
     }
     let dead = dead_letter_topic("java-retries-group");
     // Four hours and forty-six minutes on the clock of the broker.
-    broker.fast_forward(2 * SOON, |state| state.depth(&dead) == 1).expect("a dead letter");
+    broker.fast_forward(SOON, |state| state.depth(&dead) == 1).expect("a dead letter");
     peer.stop();
     assert_eq!(tally.reconsumed(0), [0]);
     assert_eq!(tally.reconsumed(1), [0, 1, 2]);

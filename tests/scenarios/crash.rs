@@ -5,7 +5,7 @@ use super::{SOON, Target, client, eventually, member, producer, tally::Tally, un
 use rocketmq_sync::{Message, Producer};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const COUNT: u64 = 6_000;
+const COUNT: u64 = 3_000;
 
 pub fn a_killed_broker_loses_nothing(target: &dyn Target) {
     target.create_topic("crash", 4);
@@ -25,7 +25,7 @@ pub fn a_killed_broker_loses_nothing(target: &dyn Target) {
                 .filter(|number| is_flaky(*number))
                 .all(|n| tally.reconsumed(n).iter().any(|r| *r > 0))
     };
-    target.pass_until(2 * SOON, "every message, and the retry of every flaky one", &done);
+    target.pass_until(SOON, "every message, and the retry of every flaky one", &done);
     tally.assert_exactly(0..COUNT);
     let report = consumer.shutdown(SOON);
     assert!(report.is_clean(), "{report}");

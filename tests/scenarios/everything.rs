@@ -1,8 +1,7 @@
 //! A hundred thousand messages, sent in all ways while they are consumed: none is lost, none comes twice.
 
-use super::{SOON, Target, client, member, send_numbers, tally::Tally};
+use super::{SOON, Target, client, member, producer, send_numbers, tally::Tally};
 use rocketmq_sync::{Message, Producer};
-use std::time::Duration;
 
 const COUNT: u64 = 100_000;
 const LANES: u64 = 4;
@@ -11,17 +10,14 @@ pub fn everything_sent_is_consumed_once(target: &dyn Target) {
     target.create_topic("everything", 8);
     let (client, tally) = (client(target), Tally::new());
     let consumer = member(&client, "everything-group", "everything", &tally);
-    // On a busy machine an answer may take longer than usual, and a message that is sent again may come twice.
-    let producer =
-        Producer::builder("everything-producer").client(&client).send_timeout(SOON).attempt_timeout(SOON);
-    let producer = producer.start().expect("the client runs");
+    let producer = producer(&client);
     std::thread::scope(|scope| {
         for lane in 0..LANES {
             let producer = &producer;
             scope.spawn(move || send_lane(producer, lane));
         }
     });
-    tally.wait_for(COUNT, Duration::from_secs(120));
+    tally.wait_for(COUNT, SOON);
     let report = consumer.shutdown(SOON);
     assert!(report.is_clean(), "{report}");
     tally.assert_exactly(0..COUNT);

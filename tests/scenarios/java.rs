@@ -130,7 +130,7 @@ impl Drop for JavaPeer {
 }
 
 /// A JVM on a busy machine takes its time.
-const START: Duration = Duration::from_secs(60);
+const START: Duration = Duration::from_secs(120);
 
 fn read(output: ChildStdout, seen: &Seen, tally: &Tally) {
     for line in BufReader::new(output).lines().map_while(Result::ok) {

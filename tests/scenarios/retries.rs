@@ -25,7 +25,7 @@ pub fn retries_end_as_a_dead_letter(target: &dyn Target) {
         .send(&Message::new("retries", format!("{POISON} fails 99")).tag("poison").key("key-21"))
         .expect("the broker runs");
 
-    target.pass_until(3 * SOON, "the dead letter", &|| consumer.stats().dead_letters == 1);
+    target.pass_until(SOON, "the dead letter", &|| consumer.stats().dead_letters == 1);
     assert_eq!(tally.reconsumed(POISON), (0..=16).collect::<Vec<_>>());
     assert_eq!(tally.reconsumed(FLAKY), [0, 1, 2]);
     for number in GOOD {
