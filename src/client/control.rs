@@ -192,6 +192,9 @@ impl Control {
             self.instance.name_servers.failed(address);
         }
         if self.instance.broker_name(address).is_none() {
+            // Addresses come and go in some clusters; what was noted of them must not pile up.
+            self.instance.told.forget(address);
+            self.instance.versions.lock().remove(address);
             return;
         }
         self.beats.lost(address, now);

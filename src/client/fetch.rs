@@ -34,7 +34,8 @@ impl Instance {
             deadline,
         );
         let (server, answer) = asked.map_err(|attempts| {
-            Error::failed(format!("looking for topic {name}"), attempts).with_topic(&name)
+            let note = if attempts.is_empty() { ": no name server is known yet" } else { "" };
+            Error::failed(format!("looking for topic {name}"), attempts).with_note(note).with_topic(&name)
         })?;
         match answer {
             RouteAnswer::Found(data) => {

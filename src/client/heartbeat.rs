@@ -96,6 +96,15 @@ impl Told {
         }
     }
 
+    /// This address is no broker's any more. Called when the end of its connection has been processed: by then no
+    /// acknowledgement can be under way that would count for a later connection.
+    pub(crate) fn forget(&self, address: &str) {
+        let mut brokers = self.brokers.lock();
+        if brokers.get(address).is_some_and(|broker| broker.link.is_none()) {
+            brokers.remove(address);
+        }
+    }
+
     /// Whether this broker knows the client: only to those one has to say goodbye.
     pub(crate) fn knows(&self, address: &str) -> bool {
         self.brokers.lock().get(address).is_some_and(|broker| broker.content.is_some())

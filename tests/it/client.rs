@@ -1,10 +1,11 @@
 //! The life of a client, against the embedded broker.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use crate::wire::SOON;
 use rocketmq_sync::broker::{Broker, Cluster, Fault, Reaction};
-use rocketmq_sync::{Client, ErrorKind, Message, Producer, RequestCode};
+use rocketmq_sync::{Client, ConsumeFrom, ErrorKind, Message, Producer, PushConsumer, RequestCode};
 
 #[test]
 fn a_client_starts_in_milliseconds_and_leaves_nothing_behind() {
@@ -124,4 +125,38 @@ fn two_clusters_in_one_process_do_not_know_of_each_other() {
         let messages = broker.inspect().messages("orders");
         assert_eq!((messages.len(), messages[0].body()), (1, &body[..]));
     }
+}
+
+/// What a broker has been told belongs to a connection: whatever happens to connections, the first pull and the first
+/// question for the members of a group on each of them come after a heartbeat.
+#[test]
+fn on_every_connection_the_heartbeat_comes_first() {
+    let broker = Broker::builder().topic("orders", 8).start().unwrap();
+    let consumer = PushConsumer::builder("billing")
+        .name_servers(broker.name_server())
+        .subscribe("orders", "*")
+        .consume_from(ConsumeFrom::FirstOffset)
+        .consume_concurrently(|_| ())
+        .start()
+        .unwrap();
+    for round in 1..=4 {
+        for _ in 0..20 {
+            broker.put(&Message::new("orders", "x")).unwrap();
+        }
+        broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+        assert!(consumer.stats().succeeded >= round * 20);
+        broker.cut_connections();
+    }
+    let mut told = HashSet::new();
+    for request in broker.requests() {
+        match request.code {
+            RequestCode::HEART_BEAT => drop(told.insert(request.client)),
+            RequestCode::PULL_MESSAGE | RequestCode::GET_CONSUMER_LIST_BY_GROUP => {
+                assert!(told.contains(&request.client), "{request:?}");
+            }
+            _ => {}
+        }
+    }
+    assert!(told.len() >= 4, "{told:?}");
+    assert!(consumer.shutdown(SOON).is_clean());
 }
