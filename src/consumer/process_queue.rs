@@ -219,10 +219,12 @@ impl ProcessQueue {
         self.settle_locked(&mut runs)
     }
 
-    /// Everything below it is finished. Settles first, so that it is exact.
+    /// Everything below it is finished. Looks at the runs first, so that it is exact; what else follows from the look
+    /// is left to [`settle`](Self::settle), which tells it once.
     pub fn exact_watermark(&self) -> Offset {
-        self.settle();
-        self.watermark()
+        let mut runs = self.runs.lock();
+        self.sweep(&mut runs);
+        runs.watermark()
     }
 
     /// Everything below it is finished; may lag behind by what was not settled.
@@ -346,7 +348,8 @@ impl ProcessQueue {
         }
     }
 
-    fn settle_locked(&self, runs: &mut Runs) -> Settled {
+    /// Drops what is finished.
+    fn sweep(&self, runs: &mut Runs) {
         for slot in &mut runs.slots {
             if let Slot::Open(run) = slot
                 && run.claims.first_open().is_none()
@@ -357,6 +360,10 @@ impl ProcessQueue {
         }
         runs.merge();
         self.publish(runs);
+    }
+
+    fn settle_locked(&self, runs: &mut Runs) -> Settled {
+        self.sweep(runs);
         let relieved = runs.parked && runs.load().is_relieved(&self.limits);
         runs.parked &= !relieved;
         let fed = runs.unfed && runs.open().next().is_none();

@@ -83,6 +83,18 @@ fn a_message_goes_back_once_at_a_time_and_not_when_it_is_finished() {
 }
 
 #[test]
+fn a_look_at_the_watermark_does_not_swallow_that_a_parked_queue_may_go_on() {
+    let queue = queue_with(Limits { messages: 8, bytes: 1 << 20, span: 2000 }, &budget());
+    queue.push(run(&[10, 11, 12, 13, 14, 15, 16, 17], 18)).unwrap();
+    assert!(queue.park());
+    let messages = take_all(&queue);
+    messages[..4].iter().for_each(|message| assert_eq!(finish(&queue, message), Settled::default()));
+    assert_eq!(queue.exact_watermark(), at(14), "as for a commit");
+    let settled: Vec<Settled> = messages[4..].iter().map(|message| finish(&queue, message)).collect();
+    assert!(settled[3].relieved, "{settled:?}");
+}
+
+#[test]
 fn the_watermark_is_the_first_unfinished_message_or_the_end_of_what_was_pulled() {
     // As Java's vectors for removing from its process queue: what is left → the offset that may be committed.
     let table: [(&[i64], i64, &[usize], i64); 6] = [
