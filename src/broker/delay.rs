@@ -71,6 +71,15 @@ impl Delays {
         self.timers.insert((due, queue_offset));
     }
 
+    /// The messages in the timer topic that are due at that very time.
+    pub(crate) fn timers_at(&self, due: i64) -> impl Iterator<Item = i64> {
+        self.timers.range((due, i64::MIN)..=(due, i64::MAX)).map(|timer| timer.1)
+    }
+
+    pub(crate) fn remove_timer(&mut self, due: i64, queue_offset: i64) {
+        self.timers.remove(&(due, queue_offset));
+    }
+
     /// The offset of the next message of each level, from level 1 on.
     pub(crate) fn positions(&self) -> impl Iterator<Item = i64> {
         self.levels.iter().map(|level| level.next)

@@ -12,6 +12,11 @@
 //!
 //! `State` is plain data: requests and the time go in, what is to be done on connections comes out. It
 //! knows nothing of the client library: both meet on the wire, so that each tests the other.
+//!
+//! # Not there
+//! What a [`Broker`] answers with "not supported" (code 3), or refuses: transactions, SQL filters, pop
+//! consumption, batch consume queues, static topics, slaves, files. Nothing is ever deleted but by hand: messages take
+//! memory until the broker is dropped.
 
 mod builder;
 mod by_hand;

@@ -150,8 +150,12 @@ impl State {
     }
 
     /// When a message is to be delivered, if that is later than now and the broker is one that knows delivery times.
-    fn delivery_time(&self, properties: &[u8]) -> Result<Option<i64>, Refusal> {
-        if !self.settings.version.is_5() || names::find(properties, names::TIMER_OUT_MS).is_some() {
+    pub(crate) fn delivery_time(&self, properties: &[u8]) -> Result<Option<i64>, Refusal> {
+        let done = names::find(properties, names::TIMER_OUT_MS).is_some();
+        if !self.settings.version.is_5()
+            || done
+            || number(properties, names::DELAY).is_some_and(|level| level > 0)
+        {
             return Ok(None);
         }
         let after = |millis: i64| self.now.millis.saturating_add(millis);

@@ -8,8 +8,8 @@ use rocketmq_sync::testing::message::properties;
 use rocketmq_sync::testing::protocol::body::{ConsumerIdList, TopicRouteData};
 use rocketmq_sync::testing::protocol::headers::{
     ConsumerGroup, ConsumerSendBack, GetMaxOffset, GetRoute, OffsetAnswer, PullMessage, PullMessageAnswer,
-    QueryConsumerOffset, QueueStart, SearchOffset, SendAnswer, UnregisterClient, UpdateConsumerOffset,
-    ViewMessage, pull_flag,
+    QueryConsumerOffset, QueueStart, RecallMessage, SearchOffset, SendAnswer, UnregisterClient,
+    UpdateConsumerOffset, ViewMessage, pull_flag,
 };
 use rocketmq_sync::testing::protocol::record::{BatchElement, write_batch_element};
 use rocketmq_sync::testing::protocol::{Encoding, OffsetId, RemotingCommand};
@@ -402,6 +402,30 @@ fn delayed_messages_come_in_the_order_of_their_times() {
     let old = Broker::builder().topic("t", 1).version(Version::V4_9).start().unwrap();
     old.put(&later(60)).unwrap();
     assert_eq!(old.inspect().depth("t"), 1, "4.9 does not know delivery times");
+}
+
+#[test]
+fn a_message_can_be_recalled_until_it_is_due() {
+    let broker = Broker::builder().topic("t", 1).clock(Clock::manual()).start().unwrap();
+    let mut wire = connect(&broker);
+    let mut later = message("t", 0);
+    later.properties = Some("UNIQ_KEY\u{1}0123\u{2}TIMER_DELAY_SEC\u{1}60\u{2}".into());
+    let recall_handle = wire.publish(&later, b"x").recall_handle.unwrap();
+    let mut recall = |topic: &str| {
+        let header = RecallMessage {
+            topic: topic.into(),
+            recall_handle: recall_handle.clone(),
+            ..RecallMessage::default()
+        };
+        let answer = wire.ask(RequestCode::RECALL_MESSAGE, &header);
+        (code(&answer), answer.fields.get("msgId").map(str::to_owned))
+    };
+    assert_eq!(recall("u").0, ResponseCode::ILLEGAL_OPERATION);
+    assert_eq!(recall("t"), (ResponseCode::SUCCESS, Some("0123".to_owned())));
+    assert_eq!(recall("t").0, ResponseCode::ILLEGAL_OPERATION);
+    broker.clock().advance(Duration::from_secs(61));
+    assert_eq!((broker.inspect().depth("t"), broker.inspect().delayed()), (0, 0));
+    assert_eq!(wire.publish(&message("t", 0), b"x").recall_handle, None);
 }
 
 #[test]

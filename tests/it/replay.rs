@@ -11,7 +11,6 @@ use rocketmq_sync::{RequestCode as Code, ResponseCode};
 
 /// What the embedded broker does not know. Everything else that Java clients and tools ask is answered.
 const UNKNOWN: &[Code] = &[
-    Code::RECALL_MESSAGE,
     Code::SET_MESSAGE_REQUEST_MODE,
     Code::QUERY_ASSIGNMENT,
     Code::GET_NAMESRV_CONFIG,
@@ -24,7 +23,8 @@ const UNKNOWN: &[Code] = &[
     Code(3445),
 ];
 
-/// Fields of real brokers that say they can do more: heartbeats by fingerprint, recall, inner batches.
+/// Fields of real brokers that say they can do more: heartbeats by fingerprint, inner batches; and the handle of a
+/// message whose delivery time has long passed.
 const MORE: &[&str] = &["IS_SUPPORT_HEART_BEAT_V2", "IS_SUB_CHANGE", "recallHandle", "batchUniqId"];
 
 /// These are passed on to other clients of the recording, which are not here to answer.

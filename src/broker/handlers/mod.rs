@@ -8,6 +8,7 @@ mod messages;
 pub(crate) mod name_server;
 mod offsets;
 mod pull;
+mod recall;
 mod relay;
 mod reply;
 mod reset;
@@ -31,6 +32,7 @@ pub(crate) fn handle(state: &mut State, request: &Request) -> Handled {
         Code::SEND_MESSAGE | Code::SEND_MESSAGE_V2 => send::one(state, request),
         Code::SEND_BATCH_MESSAGE => send::batch(state, request),
         Code::SEND_REPLY_MESSAGE | Code::SEND_REPLY_MESSAGE_V2 => reply::reply(state, request),
+        Code::RECALL_MESSAGE if state.settings.version.is_5() => recall::recall(state, request),
         Code::CONSUMER_SEND_MSG_BACK => send_back::send_back(state, request),
         Code::PULL_MESSAGE => pull::pull(state, request),
         Code::LITE_PULL_MESSAGE if state.settings.version.is_5() => pull::pull(state, request),

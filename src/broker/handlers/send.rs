@@ -7,6 +7,7 @@ use super::super::request::{Answer, Handled, Refusal, Request};
 use super::super::settings::{CLUSTER, REGION, Version};
 use super::super::state::State;
 use super::super::topics::topic_config;
+use super::recall::Handle;
 use crate::message::properties as names;
 use crate::message::{RETRY_PREFIX, is_unsendable_topic, sys_flag, topic_problem};
 use crate::protocol::body::perm;
@@ -43,11 +44,16 @@ pub(crate) fn one(state: &mut State, request: &Request) -> Handled {
     if let Some(group) = header.topic.strip_prefix(RETRY_PREFIX) {
         bury(state, request, &header, group, &mut message)?;
     }
+    let due = state.delivery_time(&message.properties)?;
     let placed = state.put(message)?;
+    let handle = due.zip(unique_id.clone()).map(|(due, unique_id)| {
+        Handle { topic: header.topic, broker: state.settings.name.clone(), due, unique_id }.to_string()
+    });
     Answer::header(&SendAnswer {
         msg_id: state.message_id(placed),
         queue_id,
         queue_offset: placed.queue_offset,
+        recall_handle: handle,
         transaction_id: unique_id.filter(|_| state.settings.version.is_5()),
         ..send_answer()
     })
