@@ -12,7 +12,7 @@ use crossbeam_channel::bounded;
 use mio::{Poll, Waker};
 use parking_lot::Mutex;
 
-use super::aux::Aux;
+use super::auxiliary::Aux;
 use super::call::Waiter;
 use super::connection::Conn;
 use super::endpoint::Suspect;

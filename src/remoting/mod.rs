@@ -19,7 +19,7 @@ pub(crate) mod acl;
 mod address;
 mod alarm;
 mod attempt;
-mod aux;
+mod auxiliary;
 mod call;
 mod client;
 mod config;
@@ -37,7 +37,7 @@ mod shared;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use aux::Aux;
+pub(crate) use auxiliary::Aux;
 pub(crate) use call::{CallError, Reply, ReplySink};
 pub(crate) use client::{Remoting, RemotingStats, Suspects};
 pub(crate) use config::{LinkEvent, RemotingConfig};

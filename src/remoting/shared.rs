@@ -10,7 +10,7 @@ use mio::Waker;
 use parking_lot::Mutex;
 
 use super::alarm::Alarm;
-use super::aux::Aux;
+use super::auxiliary::Aux;
 use super::call::guard;
 use super::connection::{Conn, Reason};
 use super::endpoint::{Admission, Endpoint};
