@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rocketmq_sync::broker::{Broker, Clock};
-use rocketmq_sync::{Client, ConsumeFrom, Event, Message, MessageView, Producer, PushConsumer, Result};
+use rocketmq_sync::consumer::Event;
+use rocketmq_sync::{Client, ConsumeFrom, Message, MessageView, Producer, PushConsumer, Result};
 use rocketmq_sync::{dead_letter_topic, retry_topic};
 
 const TOPIC: &str = "quickstart-orders";

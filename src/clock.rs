@@ -60,12 +60,12 @@ impl Clock {
     }
 
     /// Whether this clock is moved by hand.
-    pub fn is_manual(&self) -> bool {
+    pub(crate) fn is_manual(&self) -> bool {
         self.manual.is_some()
     }
 
     /// The present moment, to be compared with deadlines made from earlier ones.
-    pub fn instant(&self) -> Instant {
+    pub(crate) fn instant(&self) -> Instant {
         match &self.manual {
             None => Instant::now(),
             Some(manual) => manual.base + manual.advanced(),
@@ -73,13 +73,13 @@ impl Clock {
     }
 
     /// Milliseconds since 1970, as the wire has them.
-    pub fn millis(&self) -> i64 {
+    pub(crate) fn millis(&self) -> i64 {
         millis_of(self.now())
     }
 
     /// Calls `wake` after each move of a manual clock for as long as the result is kept; `wake` must neither block
     /// nor move the clock.
-    pub fn on_advance(&self, wake: impl Fn() + Send + Sync + 'static) -> Ticks {
+    pub(crate) fn on_advance(&self, wake: impl Fn() + Send + Sync + 'static) -> Ticks {
         let listener: Listener = Arc::new(wake);
         if let Some(manual) = &self.manual {
             manual.listeners.lock().push(Arc::downgrade(&listener));
@@ -88,7 +88,7 @@ impl Clock {
     }
 
     /// A way of waiting on channels until a moment of this clock, one for each loop.
-    pub fn waiter(&self) -> Waiter {
+    pub(crate) fn waiter(&self) -> Waiter {
         let (tick, ticks) = bounded(1);
         // A full channel already holds a tick that was not looked at yet.
         let registration = self.on_advance(move || {
@@ -109,7 +109,7 @@ impl fmt::Debug for Clock {
 
 /// A registration with [`Clock::on_advance`].
 #[must_use]
-pub struct Ticks {
+pub(crate) struct Ticks {
     _listener: Listener,
 }
 
@@ -121,7 +121,7 @@ impl fmt::Debug for Ticks {
 
 /// Waits on a channel until a moment of a [`Clock`], whichever kind that is.
 #[derive(Debug)]
-pub struct Waiter {
+pub(crate) struct Waiter {
     clock: Clock,
     ticks: Receiver<()>,
     _registration: Ticks,
@@ -129,7 +129,7 @@ pub struct Waiter {
 
 impl Waiter {
     /// The clock it waits on.
-    pub fn clock(&self) -> &Clock {
+    pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
 
@@ -137,7 +137,7 @@ impl Waiter {
     ///
     /// # Errors
     /// `Timeout` as said, `Disconnected` when nobody is left who could send.
-    pub fn recv_deadline<T>(
+    pub(crate) fn recv_deadline<T>(
         &self,
         channel: &Receiver<T>,
         deadline: Option<Instant>,
@@ -164,8 +164,14 @@ impl Waiter {
     }
 }
 
+/// `after` from now. What is too far ahead to be expressed is as good as for ever: in thirty years.
+pub(crate) fn from_now(after: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(after).unwrap_or_else(|| now + Duration::from_secs(30 * 365 * 86_400))
+}
+
 /// Milliseconds since 1970; times before it are negative.
-pub fn millis_of(time: SystemTime) -> i64 {
+pub(crate) fn millis_of(time: SystemTime) -> i64 {
     match time.duration_since(UNIX_EPOCH) {
         Ok(since) => i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
         Err(before) => i64::try_from(before.duration().as_millis()).map_or(i64::MIN, |ms| -ms),

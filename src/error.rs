@@ -115,7 +115,7 @@ pub struct Attempt {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Mistake {
-    /// The name of the builder method, such as `consume_threads`.
+    /// The name of the builder method, such as `consume_threads`; `group` for what `builder` was given.
     pub setting: &'static str,
     /// What is wrong with its value.
     pub problem: String,

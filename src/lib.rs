@@ -82,10 +82,7 @@ mod sync;
 pub use client::{
     Client, ClientBuilder, ClientStats, ConsumeStatus, ShutdownReport, TimeStats, TransactionStatus, Verdict,
 };
-pub use consumer::{
-    Batch, ConsumerStats, Event, Events, PushConsumer, PushConsumerBuilder, QueueStats, StartReason, Stopper,
-    allocate,
-};
+pub use consumer::{Batch, PushConsumer, Stopper, allocate};
 pub use error::{Attempt, Error, ErrorKind, Mistake, Result};
 pub use message::{
     ConsumeFrom, Filter, Message, MessageQueue, MessageView, TOOLS_GROUP, dead_letter_topic, retry_topic,

@@ -3,12 +3,13 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
 use super::requests::{RequestRecord, forms_of};
 use crate::Result;
+use crate::clock::from_now;
 use crate::error::Error;
 use crate::protocol::{RequestCode, ResponseCode};
 
@@ -24,6 +25,7 @@ use crate::protocol::{RequestCode, ResponseCode};
 /// # let _ = fault;
 /// ```
 #[derive(Clone)]
+#[must_use = "a fault does nothing until a broker has it"]
 pub struct Fault {
     code: Option<RequestCode>,
     reaction: Reaction,
@@ -38,7 +40,7 @@ pub struct Fault {
 }
 
 /// What happens to a request that a [`Fault`] is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reaction {
     /// It is counted and carried out as usual; later rules still apply.
@@ -202,7 +204,7 @@ impl FaultHandle {
     /// # Errors
     /// `Timeout`, with the number of those that did.
     pub fn wait_hits(&self, n: u64, timeout: Duration) -> Result<()> {
-        let deadline = Instant::now() + timeout;
+        let deadline = from_now(timeout);
         let mut state = self.0.state.lock();
         while state.hits < n {
             if self.0.changed.wait_until(&mut state, deadline).timed_out() && state.hits < n {

@@ -46,7 +46,7 @@ pub struct Broker {
 }
 
 /// What a broker has forgotten when it comes back; see [`Broker::restart_losing`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Lose {
     /// The queue locks.

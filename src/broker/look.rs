@@ -10,7 +10,7 @@ use super::runtime::{Core, Shared};
 use super::snapshot::{Part, Reader, Snapshot};
 use super::state::State;
 use crate::Result;
-use crate::clock::Clock;
+use crate::clock::{Clock, from_now};
 use crate::error::{Error, Mistake};
 use crate::message::{MessageQueue, MessageView, Source};
 use crate::protocol::{Compression, MAX_INFLATED, inflate, records};
@@ -38,7 +38,7 @@ pub(crate) fn wait(
     mut condition: impl FnMut(&Snapshot) -> bool,
 ) -> Result<()> {
     let Some(pulse) = brokers.first().map(|shared| &shared.pulse) else { return Ok(()) };
-    let deadline = Instant::now() + timeout;
+    let deadline = from_now(timeout);
     loop {
         let (seen, begun) = (pulse.changes(), Instant::now());
         let snapshot = snapshot(brokers);
@@ -65,7 +65,7 @@ pub(crate) fn fast_forward(
         return Err(Error::config(vec![Mistake::new("clock", "only Clock::manual() can be moved")]));
     }
     let Some(pulse) = brokers.first().map(|shared| &shared.pulse) else { return Ok(()) };
-    let deadline = Instant::now() + timeout;
+    let deadline = from_now(timeout);
     let mut moved = Instant::now();
     loop {
         let seen = pulse.changes();

@@ -11,7 +11,7 @@ use crate::protocol::{DecodeError, RequestCode as Code, ResponseCode};
 use crate::remoting::acl;
 
 /// What an account may do with a topic or a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Permission {
     /// Nothing.
     Deny,
@@ -25,6 +25,7 @@ pub enum Permission {
 
 /// What an account may do.
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct Rights {
     default: Permission,
     topics: BTreeMap<String, Permission>,

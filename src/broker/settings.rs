@@ -16,7 +16,7 @@ pub(crate) const TEMPLATE_TOPIC: &str = "TBW102";
 pub(crate) const REGION: &str = "DefaultRegion";
 
 /// Which broker an embedded one looks like to clients: what it understands, and what it answers where versions differ.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Version {
     /// RocketMQ 4.9.7.

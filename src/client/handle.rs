@@ -21,6 +21,7 @@ use super::{ClientBuilder, ShutdownReport, config, start};
 /// producers and consumers use it. When the last handle is dropped, those in producers and consumers included, the
 /// client shuts down as [`shutdown`](Client::shutdown) does, within 2 s.
 #[derive(Clone, Debug)]
+#[must_use = "a client ends when its last handle is dropped"]
 pub struct Client {
     guard: Arc<Guard>,
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// What becomes of a consumed message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ConsumeStatus {
     /// Done: it does not come again.
     Success,
@@ -19,7 +19,7 @@ pub enum ConsumeStatus {
 }
 
 /// What becomes of a half message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TransactionStatus {
     /// It becomes visible to consumers.
     Commit,

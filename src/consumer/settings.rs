@@ -10,7 +10,7 @@ use crate::message::{ConsumeFrom, MessageQueue};
 pub(crate) type Allocate = Arc<dyn Fn(&str, &[String], &[MessageQueue]) -> Vec<MessageQueue> + Send + Sync>;
 
 /// What to do when the offset to go on at does not exist on the broker (any more).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OffsetIllegal {
     /// Go on at the nearest one that does: the end of the queue if the offset lies beyond it, else the beginning.

@@ -14,7 +14,7 @@ use super::core::Settings;
 use super::{Producer, SendReceipt};
 
 /// How bodies are compressed. Every consumer of RocketMQ understands zlib; those older than 4.9.4 nothing else.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Compression {
     /// Not at all.
@@ -72,8 +72,8 @@ impl ProducerBuilder {
         }
     }
 
-    /// The name servers, for a client of its own, which ends with this producer: `host:port`, separated by `;`.
-    /// Default: the environment variable `NAMESRV_ADDR`.
+    /// The name servers, for a client of its own, which ends with this producer: `host:port`, separated by `;`, `,`
+    /// or spaces. Default: the environment variable `NAMESRV_ADDR`.
     pub fn name_servers(mut self, list: impl Into<String>) -> Self {
         self.client.name_servers(list);
         self
@@ -122,12 +122,14 @@ impl ProducerBuilder {
     }
 
     /// The largest body, or batch, in bytes, before compression. Default: 4 MiB, which is what brokers take.
+    /// Java: `maxMessageSize`.
     pub fn max_message_size(mut self, bytes: usize) -> Self {
         self.max_message_size = bytes;
         self
     }
 
     /// How large bodies are compressed. Default: `Zlib(5)`. The result is used only if it is smaller.
+    /// Java: `compressType`, `compressLevel`.
     pub fn compression(mut self, compression: Compression) -> Self {
         self.compression = compression;
         self
@@ -160,13 +162,14 @@ impl ProducerBuilder {
     }
 
     /// Runs for each message on the sending thread, before it is checked and gets its id. A panic goes to the
-    /// caller of `send`.
+    /// caller of `send`. Default: none. Java: `SendMessageHook`.
     pub fn before_send(mut self, hook: impl Fn(&mut Message) + Send + Sync + 'static) -> Self {
         self.before_send = Some(Arc::new(hook));
         self
     }
 
-    /// Runs once for each message, with the final result, on the sending thread.
+    /// Runs once for each message, with the final result, on the sending thread; not for one-way sends, of which
+    /// nobody knows the result. A panic goes to the caller of `send`. Default: none. Java: `SendMessageHook`.
     pub fn after_send(
         mut self,
         hook: impl Fn(&Message, &Result<SendReceipt>) + Send + Sync + 'static,
@@ -194,9 +197,9 @@ impl ProducerBuilder {
         let mut mistakes = self.client.mistakes();
         let mut wrong = |setting, problem: String| mistakes.push(Mistake::new(setting, problem));
         if let Some(problem) = group_problem(&self.group) {
-            wrong("builder", problem);
+            wrong("group", problem);
         } else if is_reserved_group(&self.group) {
-            wrong("builder", format!("the group {} is reserved", self.group));
+            wrong("group", format!("the group {} is reserved", self.group));
         }
         for (setting, timeout) in
             [("send_timeout", self.send_timeout), ("attempt_timeout", self.attempt_timeout)]
@@ -300,7 +303,7 @@ mod tests {
         let settings: Vec<&str> = error.mistakes().iter().map(|mistake| mistake.setting).collect();
         let expected = [
             "name_servers",
-            "builder",
+            "group",
             "send_timeout",
             "attempt_timeout",
             "max_attempts",

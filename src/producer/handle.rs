@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::client::{Client, ShutdownReport, on_library_thread};
+use crate::clock::from_now;
 use crate::error::Result;
 use crate::message::{Message, MessageQueue};
 
@@ -28,6 +29,7 @@ use super::{ProducerBuilder, ProducerStats, SendReceipt};
 /// }
 /// ```
 #[derive(Clone)]
+#[must_use = "a producer ends when its last handle is dropped"]
 pub struct Producer {
     shared: Arc<Shared>,
     send_timeout: Duration,
@@ -155,7 +157,7 @@ impl Producer {
     }
 
     fn deadline(&self) -> Instant {
-        Instant::now() + self.send_timeout
+        from_now(self.send_timeout)
     }
 
     /// The hooks around one message.

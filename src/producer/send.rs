@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::client::{
     LONGEST_PROPERTIES, MASTER, Route, Sending, Sent, failed_attempt, property_string, random_below,
 };
+use crate::clock::from_now;
 use crate::error::{Attempt, Error, ErrorKind, Result};
 use crate::message::{Message, MessageQueue, properties};
 use crate::protocol::headers::SendAnswer;
@@ -170,7 +171,7 @@ impl Core {
         let is_last =
             trials.tried.len() + 1 >= usize::try_from(self.settings.max_attempts).unwrap_or(usize::MAX);
         loop {
-            let longest = Instant::now() + self.settings.attempt_timeout;
+            let longest = from_now(self.settings.attempt_timeout);
             let until = if is_last { deadline } else { deadline.min(longest) };
             let outcome = self.attempt(parcel, route, queue, until);
             let left = trials.patience.min(deadline.saturating_duration_since(Instant::now()));

@@ -4,6 +4,7 @@ use std::fmt;
 ///
 /// `Debug` shows no secrets.
 #[derive(Clone, PartialEq, Eq)]
+#[must_use]
 pub struct Credentials {
     pub(crate) access_key: String,
     pub(crate) secret_key: String,

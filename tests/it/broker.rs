@@ -1,6 +1,6 @@
 //! The embedded broker, asked in raw frames.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::wire::{SOON, Wire, heartbeat, message, messages, pull};
 use rocketmq_sync::broker::{Broker, Clock, Cluster, Lose, Version};
@@ -293,7 +293,8 @@ fn no_offset_is_told_from_offset_zero() {
 fn the_bounds_of_a_queue_and_offsets_by_time() {
     let broker = Broker::builder().topic("t", 2).clock(Clock::manual()).start().unwrap();
     let mut wire = connect(&broker);
-    let start = broker.clock().millis();
+    let start = broker.clock().now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
+    let start = i64::try_from(start).unwrap();
     for _ in 0..5 {
         broker.put(&Message::new("t", "x").queue(&queue(0))).unwrap();
         broker.clock().advance(Duration::from_secs(1));

@@ -38,7 +38,7 @@ fn config_lists_all_mistakes_of_the_builder_and_of_its_client() {
     let error = Producer::builder("b illing").name_servers("nowhere").max_attempts(0).start().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config);
     let settings: Vec<&str> = error.mistakes().iter().map(|mistake| mistake.setting).collect();
-    assert_eq!(settings, ["name_servers", "builder", "max_attempts"]);
+    assert_eq!(settings, ["name_servers", "group", "max_attempts"]);
     for setting in settings {
         assert!(error.to_string().contains(setting), "{error}");
     }

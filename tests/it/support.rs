@@ -9,10 +9,8 @@ use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use rocketmq_sync::broker::{Broker, Clock};
-use rocketmq_sync::consumer::Event;
-use rocketmq_sync::{
-    Batch, Client, ConsumeFrom, Message, MessageQueue, MessageView, PushConsumer, PushConsumerBuilder,
-};
+use rocketmq_sync::consumer::{Event, Events, PushConsumerBuilder};
+use rocketmq_sync::{Batch, Client, ConsumeFrom, Message, MessageQueue, MessageView, PushConsumer};
 
 /// Longer than anything here takes on a loaded machine.
 pub const SOON: Duration = Duration::from_secs(30);
@@ -177,11 +175,7 @@ impl Drop for Ticking {
 }
 
 /// The next event that is wanted.
-pub fn next_event<T>(
-    events: &mut rocketmq_sync::Events,
-    what: &str,
-    mut wanted: impl FnMut(Event) -> Option<T>,
-) -> T {
+pub fn next_event<T>(events: &mut Events, what: &str, mut wanted: impl FnMut(Event) -> Option<T>) -> T {
     let deadline = Instant::now() + SOON;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());

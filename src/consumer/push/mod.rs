@@ -29,6 +29,7 @@ use end::Inner;
 /// shuts it down within 2 s. A listener that captures the consumer's own handle keeps it from ever being dropped;
 /// [`stopper`](Self::stopper) is for that.
 #[derive(Debug)]
+#[must_use = "a consumer ends when its handle is dropped"]
 pub struct PushConsumer {
     inner: Arc<Inner>,
 }
