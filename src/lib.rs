@@ -62,8 +62,9 @@
 //!
 //! # Not supported
 //!
-//! Orderly and broadcasting consumption, the pull consumer, transactions, SQL92 filters, message trace, TLS and
-//! administration are not there yet. POP consumption and static topics are not planned for now.
+//! Orderly and broadcasting consumption, the pull consumer, sending with a callback, transactions, request and reply,
+//! SQL92 filters, message trace, TLS and administration are not there yet. POP consumption and static topics are not
+//! planned for now.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -73,6 +74,8 @@ mod client;
 mod clock;
 pub mod consumer;
 mod error;
+#[cfg(doc)]
+pub mod guide;
 mod message;
 pub mod producer;
 mod protocol;

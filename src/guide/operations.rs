@@ -1,0 +1,34 @@
+//! Running it: what to tune, and what a line of the log means.
+//!
+//! # Tuning
+//!
+//! | wish | setting |
+//! |---|---|
+//! | a listener that waits for others | more `consume_threads`: as many as calls should wait side by side |
+//! | a listener that computes | `consume_threads` near the number of cores |
+//! | one database transaction for many messages | `consume_batch_size`; a batch never spans two queues or two pulls |
+//! | less memory | `cache_limit` of the client (all queues together), `pull_threshold_bytes` (each queue) |
+//! | fewer repeats after a crash | `commit_interval`, `max_span` |
+//! | fewer duplicates when members come and go | listeners that are short, or look at `Batch::is_cancelled` |
+//!
+//! `PushConsumer::stats` shows for each queue its lag, and why it is not pulling if it is not. Much `wait_time` with all
+//! threads busy asks for more threads or a faster listener; a lag without either, for more queues or members.
+//!
+//! # The log
+//!
+//! | line | meaning, and what to do |
+//! |---|---|
+//! | `topic … does not exist` (event, error of `start`) | nobody has created it: create it, or let the brokers create topics |
+//! | `broker … refuses the heartbeat` | permissions, or the group does not exist there |
+//! | `… has not moved for about …` | a queue stands still; the reason follows, and is in `stats()` too |
+//! | `… has been in its listener on …, and is sent back` | the listener was slower than `consume_timeout`: the message comes again while the first call still runs |
+//! | `… could not be sent back, next try in …` | no broker takes the failed message; it stays here, and the offset behind it |
+//! | `… became a dead letter of …` | all retries failed: look at the topic `%DLQ%group` |
+//! | `… does not exist, going on at …` | the broker has deleted what was to be read next, or lost its end |
+//! | `the last offset of … was not confirmed` | the next owner of the queue repeats what was consumed since |
+//! | `… panicked` | with "listener", "strategy" or "address map": your code; else a bug of ours, which we want to hear of |
+//!
+//! # Ending
+//!
+//! Call `shutdown` with a grace longer than a usual listener call, and look at `ShutdownReport::is_clean`. A killed
+//! process repeats what it had not committed.
