@@ -341,7 +341,7 @@ fn starting_on_a_client_that_was_shut_down_leaves_no_thread_behind() {
         let broker = orders(1);
         let client = rocketmq_sync::Client::builder().name_servers(broker.name_server()).start().unwrap();
         let start = || billing().client(&client).consume_concurrently(|_| ()).start();
-        start().unwrap();
+        drop(start().unwrap());
         assert!(client.shutdown(SOON).is_clean());
         assert_eq!(start().unwrap_err().kind(), rocketmq_sync::ErrorKind::Closed);
         until("threads end", || library_threads() == ["rmq-broker"]);
