@@ -124,7 +124,7 @@ mod tests {
             assert_eq!(Handle::parse(text), None, "{text}");
         }
         for length in 0..20 {
-            let bytes: Vec<u8> = (0..length).map(|n| n * 37).collect();
+            let bytes: Vec<u8> = (0..length).map(|n: u8| n.wrapping_mul(37)).collect();
             assert_eq!(decode(&encode(&bytes)), Some(bytes));
         }
     }
