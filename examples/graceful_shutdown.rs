@@ -10,7 +10,7 @@ use rocketmq_sync::{ConsumeFrom, Message, PushConsumer};
 fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     env_logger::init();
     let mut builder = PushConsumer::builder("graceful-shutdown-example").subscribe("orders", "*");
-    let embedded = match std::env::var_os("NAMESRV_ADDR") {
+    let embedded = match std::env::var_os("NAMESRV_ADDR").filter(|list| !list.is_empty()) {
         Some(_) => None,
         None => Some(Broker::builder().topic("orders", 4).start()?),
     };

@@ -10,7 +10,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     env_logger::init();
     let topic = std::env::args().nth(1).unwrap_or("orders".into());
     let mut builder = Producer::builder("producer-example");
-    let embedded = match std::env::var_os("NAMESRV_ADDR") {
+    let embedded = match std::env::var_os("NAMESRV_ADDR").filter(|list| !list.is_empty()) {
         Some(_) => None,
         None => Some(Broker::builder().start()?),
     };

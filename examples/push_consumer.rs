@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let tags = words.next().unwrap_or("*".into());
 
     let mut builder = PushConsumer::builder("push-consumer-example").subscribe(&topic, tags.as_str());
-    let embedded = match std::env::var_os("NAMESRV_ADDR") {
+    let embedded = match std::env::var_os("NAMESRV_ADDR").filter(|list| !list.is_empty()) {
         Some(_) => None,
         None => Some(Broker::builder().topic(topic.as_str(), 4).start()?),
     };

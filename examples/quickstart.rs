@@ -20,7 +20,7 @@ const LONG_ENOUGH: Duration = Duration::from_secs(180);
 fn main() -> Result<()> {
     env_logger::init();
     let began = Instant::now();
-    let broker = match std::env::var_os("NAMESRV_ADDR") {
+    let broker = match std::env::var_os("NAMESRV_ADDR").filter(|list| !list.is_empty()) {
         Some(_) => None,
         None => Some(Broker::builder().topic(TOPIC, 4).clock(Clock::manual()).start()?),
     };
