@@ -195,6 +195,9 @@ impl<S: Outside> Pulls<S> {
         };
         let outcome = match taken {
             Taken::Outcome(outcome) => outcome,
+            // The broker may have held it since before the filter was changed: what it left out by the old one would
+            // count as finished. It is asked for again, by the new one.
+            Taken::Found(..) if entry.is_asked_by_an_old_filter() => Outcome::Nothing(entry.fetch.next()),
             Taken::Found(run, outcome) => {
                 let came = run.len() as usize;
                 match entry.queue.push(*run) {
@@ -225,6 +228,11 @@ impl<S: Outside> Pulls<S> {
 }
 
 impl<S: Outside> Entry<S> {
+    fn is_asked_by_an_old_filter(&self) -> bool {
+        let now = self.core.subscription(self.queue.queue().topic());
+        now.is_some_and(|now| !Arc::ptr_eq(&now, &self.subscription))
+    }
+
     /// The next step, in the present surroundings. `None` once the queue is closed.
     fn step(&mut self) -> Option<Step> {
         if let fetch::State::InFlight { .. } = self.fetch.state() {
@@ -400,6 +408,7 @@ const SUSPEND: i32 = 2;
 mod tests {
     use super::*;
     use crate::consumer::outside::stub::Stub;
+    use crate::protocol::PullOffsets;
 
     #[test]
     fn a_queue_that_came_while_its_topic_was_not_subscribed_is_fetched_for_once_it_is() {
@@ -420,6 +429,29 @@ mod tests {
         core.subscribe(true);
         pulls.hurry_all();
         assert!(core.take_sent().is_empty(), "given up");
+    }
+
+    #[test]
+    fn what_an_old_filter_left_out_does_not_count_as_finished() {
+        let core = Stub::new();
+        let queue = core.queue();
+        let mut pulls = Pulls::<Stub>::new(());
+        let nothing_until = |next| Pulled {
+            code: ResponseCode::PULL_RETRY_IMMEDIATELY,
+            offsets: Some(PullOffsets { next_begin_offset: next, max_offset: 9, ..PullOffsets::default() }),
+            remark: None,
+            bytes: Vec::new(),
+            body: 0..0,
+        };
+        pulls.attach(core.clone(), queue.clone());
+        pulls.answered(queue.id(), Ok(nothing_until(5)));
+        assert_eq!(queue.watermark().wire(), 5);
+        core.change_filter();
+        pulls.answered(queue.id(), Ok(nothing_until(9)));
+        assert_eq!(queue.watermark().wire(), 5, "asked for again");
+        pulls.answered(queue.id(), Ok(nothing_until(9)));
+        assert_eq!(queue.watermark().wire(), 9);
+        assert_eq!(core.take_sent().len(), 4);
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(in crate::consumer) struct Stub {
     budget: Arc<Budget>,
     totals: Totals,
     subscribed: AtomicBool,
-    subscriptions: Arc<Subscriptions>,
+    subscriptions: Mutex<Arc<Subscriptions>>,
     lost: AtomicBool,
     now: Instant,
     sent: Mutex<Vec<u64>>,
@@ -47,7 +47,7 @@ impl Stub {
             budget: Arc::new(Budget::new(1 << 20, Arc::default(), OnRelease(Box::new(|| {})))),
             totals: Totals::default(),
             subscribed: AtomicBool::new(true),
-            subscriptions: Arc::new(BTreeMap::from([("orders".into(), Arc::new(subscription))])),
+            subscriptions: Mutex::new(Arc::new(BTreeMap::from([("orders".into(), Arc::new(subscription))]))),
             lost: AtomicBool::new(false),
             now: Instant::now(),
             sent: Mutex::default(),
@@ -83,6 +83,13 @@ impl Stub {
 
     pub(in crate::consumer) fn subscribe(&self, subscribed: bool) {
         self.subscribed.store(subscribed, Ordering::SeqCst);
+    }
+
+    /// The topic is subscribed with another filter.
+    pub(in crate::consumer) fn change_filter(&self) {
+        let subscription =
+            Subscription::parse("orders", &Filter::tags("paid"), 2).expect("a tag is a filter");
+        *self.subscriptions.lock() = Arc::new(BTreeMap::from([("orders".into(), Arc::new(subscription))]));
     }
 
     /// From now on no address of a broker is known.
@@ -181,7 +188,11 @@ impl Outside for Stub {
     }
 
     fn subscriptions(&self) -> Arc<Subscriptions> {
-        if self.subscribed.load(Ordering::SeqCst) { self.subscriptions.clone() } else { Arc::default() }
+        if self.subscribed.load(Ordering::SeqCst) {
+            self.subscriptions.lock().clone()
+        } else {
+            Arc::default()
+        }
     }
 
     fn is_suspended(&self) -> bool {
