@@ -36,6 +36,8 @@ pub(crate) struct Core {
     pub(crate) events: Hub,
     pub(crate) totals: Totals,
     pub(crate) started_millis: i64,
+    /// Messages that operators want consumed and that no thread has taken yet.
+    pub(crate) directs: AtomicUsize,
     pub(crate) suspended: AtomicBool,
     /// The timer looks after running calls.
     pub(crate) watched: AtomicBool,
@@ -113,6 +115,7 @@ impl Core {
             events: Hub::default(),
             totals: Totals::default(),
             started_millis,
+            directs: AtomicUsize::new(0),
             suspended: AtomicBool::new(false),
             watched: AtomicBool::new(false),
             newest_version: AtomicI64::new(

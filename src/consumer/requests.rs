@@ -137,6 +137,9 @@ fn consume_directly(
     incoming: &Arc<Incoming>,
     command: RemotingCommand,
 ) -> Result<(), String> {
+    if core.directs.load(Ordering::Relaxed) >= MOST_DIRECTS {
+        return Err("too many messages wait to be consumed directly".to_owned());
+    }
     let broker = command.fields.get("brokerName").unwrap_or_default().to_owned();
     let bytes = command.body;
     let end = bytes.len();
@@ -156,7 +159,11 @@ fn consume_directly(
     };
     let message = MessageView::new(Arc::new(source), record);
     let direct = Direct { message, queue, incoming: incoming.clone() };
+    core.directs.fetch_add(1, Ordering::Relaxed);
     core.ready.put(Item::Direct(Box::new(direct)), Instant::now());
     core.wake_in_passing();
     Ok(())
 }
+
+/// A broker gives up waiting after ten seconds: more than this only fills memory.
+const MOST_DIRECTS: usize = 64;

@@ -215,6 +215,7 @@ impl Worker<'_> {
 
     /// One message for an operator, with the listener of this thread.
     fn consume_directly(&mut self, direct: &Direct) {
+        self.core.directs.fetch_sub(1, Ordering::Relaxed);
         let begun = Instant::now();
         let mut view = direct.message.clone();
         let came = match self.inflate(&mut view) {
