@@ -246,6 +246,7 @@ struct HubState {
 }
 
 impl Hub {
+    /// Messages in it should have bytes of their own ([`MessageView::detached`]): events may lie here for long.
     pub(crate) fn emit(&self, event: Event) {
         let rings: Vec<Arc<Ring>> = {
             let mut state = self.state.lock();

@@ -238,7 +238,11 @@ impl<S: Outside> SendBacks<S> {
                 view.message_id(),
                 what.queue.queue()
             );
-            what.core.emit(Event::SendBackFailed { message: view, error: problem, next_try: delay });
+            what.core.emit(Event::SendBackFailed {
+                message: view.detached(),
+                error: problem,
+                next_try: delay,
+            });
         }
         let settled = what.queue.wait_for_retry();
         what.core.settled(&what.queue, settled);
@@ -260,7 +264,7 @@ impl<S: Outside> SendBacks<S> {
                     what.queue.queue(),
                     core.plain_group()
                 );
-                core.emit(Event::DeadLetter { message: view });
+                core.emit(Event::DeadLetter { message: view.detached() });
             }
         } else {
             core.totals().reconsumed.fetch_add(1, Ordering::Relaxed);

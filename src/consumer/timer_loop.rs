@@ -135,7 +135,11 @@ pub(super) fn expire_if_late<S: Outside>(core: &Arc<S>, slot: &Slot, now: Instan
             work.queue.queue(),
             slot.name()
         );
-        core.emit(Event::ListenerLate { message, thread: slot.name().to_owned(), running: since });
+        core.emit(Event::ListenerLate {
+            message: message.detached(),
+            thread: slot.name().to_owned(),
+            running: since,
+        });
     }
 }
 

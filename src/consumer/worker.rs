@@ -207,7 +207,7 @@ impl Worker<'_> {
                 );
             }
             if let Some(first) = batch.first() {
-                core.emit(Event::ListenerPanicked { message: first.clone(), panic: text.clone() });
+                core.emit(Event::ListenerPanicked { message: first.detached(), panic: text.clone() });
             }
             text
         })

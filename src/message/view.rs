@@ -230,6 +230,27 @@ impl MessageView {
         self.record.sys_flag &= !(sys_flag::COMPRESSED | sys_flag::COMPRESSION_TYPE);
     }
 
+    /// The same message with bytes of its own: keeping it does not keep the answer that it came in.
+    pub fn detached(&self) -> Self {
+        let bytes = self.raw_bytes().to_vec();
+        if bytes.is_empty() {
+            // Only its place is known: there is nothing to copy.
+            return self.clone();
+        }
+        let from = self.record.start;
+        let moved = |(start, end): (u32, u32)| (start.saturating_sub(from), end.saturating_sub(from));
+        let record = Record {
+            start: 0,
+            body: moved(self.record.body),
+            topic: moved(self.record.topic),
+            properties: moved(self.record.properties),
+            ..self.record
+        };
+        let source =
+            Source { bytes, queue: self.source.queue.clone(), namespace: self.source.namespace.clone() };
+        Self { source: Arc::new(source), record, ..self.clone() }
+    }
+
     /// Whether the body is still compressed.
     pub fn is_compressed(&self) -> bool {
         self.record.sys_flag & sys_flag::COMPRESSED != 0

@@ -112,6 +112,25 @@ fn a_view_shows_every_part() {
 }
 
 #[test]
+fn a_detached_view_says_the_same_with_bytes_of_its_own() {
+    let mut bytes: Vec<u8> = [1, 2, 3].iter().flat_map(|offset| encode(&sample(*offset))).collect();
+    bytes.extend(encode(&inner_batch(batch(2), sys_flag::INNER_BATCH | sys_flag::NEED_UNWRAP)));
+    let found = all(&bytes).0;
+    assert_eq!(found.len(), 5);
+    let source = Arc::new(Source { bytes, queue: MessageQueue::new("orders", "b", 3), namespace: None });
+    for record in found {
+        let view = MessageView::new(source.clone(), record);
+        let own = view.detached();
+        assert!(own.source().bytes.len() < source.bytes.len());
+        assert_eq!((own.body(), own.tag(), own.topic()), (view.body(), view.tag(), view.topic()));
+        assert_eq!(own.properties().collect::<Vec<_>>(), view.properties().collect::<Vec<_>>());
+        assert_eq!((own.queue_offset(), own.queue()), (view.queue_offset(), view.queue()));
+        assert_eq!(own.commit_log_offset(), view.commit_log_offset());
+        assert_eq!((own.born_time(), own.store_host()), (view.born_time(), view.store_host()));
+    }
+}
+
+#[test]
 fn a_retry_shows_the_topic_it_was_sent_to() {
     let mut message = sample(0);
     message.topic = "%RETRY%ns%g".into();
