@@ -293,7 +293,7 @@ impl<S: Outside> Entry<S> {
     }
 
     fn pull(&mut self, from: Offset, single: bool, sink: &S::Sink) {
-        let Some((address, broker_id)) = self.address() else {
+        let Some((address, _)) = self.address() else {
             let why = "no address of its broker is known".to_owned();
             self.fetch.not_sent(why, self.core.now(), self.core.jitter());
             return;
@@ -306,17 +306,16 @@ impl<S: Outside> Entry<S> {
             return;
         };
         let settings = self.core.settings();
-        let watermark = self.queue.watermark();
-        // Offsets of exactly 0 are not committed this way, and slaves take none; both as in Java.
-        let commits = watermark > Offset::ZERO && broker_id == 0 && self.queue.facts.committed().is_some();
         let header = PullMessage {
             consumer_group: self.core.group().to_string(),
             topic: queue.topic().to_owned(),
             queue_id: queue.queue_id(),
             queue_offset: from.wire(),
             max_msg_nums: if single { 1 } else { settings.pull_batch_size },
-            sys_flag: if commits { SUSPEND | COMMIT } else { SUSPEND },
-            commit_offset: if commits { watermark.wire() } else { 0 },
+            // Never with an offset to commit: brokers handle pulls and commits on different threads, so that the offset
+            // of a pull could be stored after that of the last commit, and the next owner would repeat what lies between.
+            sys_flag: SUSPEND,
+            commit_offset: 0,
             suspend_timeout_millis: HOLD_MILLIS,
             sub_version: self.subscription.version,
             subscription: None,
@@ -401,7 +400,6 @@ const CHECK_EVERY: Duration = Duration::from_secs(10);
 /// How long the broker may hold a pull, as the Java client.
 const HOLD_MILLIS: i64 = 15_000;
 const LOST_PULL: Duration = Duration::from_secs(31);
-const COMMIT: i32 = 1;
 const SUSPEND: i32 = 2;
 
 #[cfg(test)]

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use rocketmq_sync::broker::{Broker, Clock};
-use rocketmq_sync::{ConsumeFrom, Message, PushConsumer, Result, dead_letter_topic};
+use rocketmq_sync::broker::{Broker, Clock, Fault, Reaction};
+use rocketmq_sync::{
+    ConsumeFrom, Message, MessageQueue, PushConsumer, RequestCode, ResponseCode, Result, dead_letter_topic,
+};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -97,5 +99,33 @@ fn hooks_stand_around_the_listener_and_may_answer_in_its_place() -> Result<()> {
         said,
         ["inner answers", "outer saw Success for skip", "listener", "outer saw Success for book"]
     );
+    Ok(())
+}
+
+/// A broker handles pulls and commits on different threads: an offset that came with a pull could overtake the last
+/// commit, and the next owner would repeat what lies between.
+#[test]
+fn offsets_are_committed_by_commits_alone() -> Result<()> {
+    let broker = Broker::builder().topic("orders", 1).start()?;
+    let consumer = PushConsumer::builder("billing")
+        .name_servers(broker.name_server())
+        .subscribe("orders", "*")
+        .consume_from(ConsumeFrom::FirstOffset)
+        .consume_concurrently(|_| ())
+        .start()?;
+    let refusal = broker.fault(
+        Fault::on(RequestCode::UPDATE_CONSUMER_OFFSET, Reaction::Reply(ResponseCode::SYSTEM_ERROR)).forever(),
+    );
+    let queue = MessageQueue::new("orders", broker.name(), 0);
+    let before = broker.inspect().committed("billing", &queue);
+    for n in 0..200 {
+        broker.put(&Message::new("orders", n.to_string()))?;
+    }
+    refusal.wait_hits(1, SOON)?;
+    broker.wait(SOON, |state| state.waiting_pulls("billing") > 0 && consumer.stats().succeeded == 200)?;
+    assert_eq!(broker.inspect().committed("billing", &queue), before);
+    refusal.remove();
+    assert!(consumer.shutdown(SOON).is_clean());
+    assert_eq!(broker.inspect().committed("billing", &queue), Some(200));
     Ok(())
 }
