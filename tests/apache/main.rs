@@ -4,9 +4,11 @@
 #[path = "../scenarios/mod.rs"]
 mod scenarios;
 
-use scenarios::{Target, crash, eventually, everything, resume, retries, sending, shared_group};
+use scenarios::{Target, crash, eventually, everything, pause, resume, retries, sending, shared_group};
+use std::fs;
+use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 #[test]
 fn everything_sent_is_consumed_once() {
@@ -74,8 +76,24 @@ impl Target for Apache {
     }
 
     fn restart_broker(&self) {
+        wait_until_saved(&Path::new(&variable("RMQ_APACHE_HOME")).join("store/config"));
         self.servers("end-broker");
         self.servers("start-broker");
+    }
+}
+
+/// A broker that ends saves the offsets while its timer may be saving them too, and the two writers can leave the older
+/// of its two files behind. Once the timer has written both anew, they say the same.
+fn wait_until_saved(folder: &Path) {
+    let asked = SystemTime::now();
+    let is_new = |name: &str| {
+        let written = fs::metadata(folder.join(name)).and_then(|file| file.modified());
+        written.is_ok_and(|written| written > asked)
+    };
+    // A broker that has nothing new to save may leave its files alone.
+    let end = Instant::now() + Duration::from_secs(5);
+    while !(is_new("consumerOffset.json") && is_new("consumerOffset.json.bak")) && Instant::now() < end {
+        pause(Duration::from_millis(50));
     }
 }
 
