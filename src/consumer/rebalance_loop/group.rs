@@ -670,8 +670,8 @@ impl<S: Outside> Group<S> {
         if now >= ending.listeners {
             self.core.cancel_listeners();
         }
-        if self.queues.is_empty() {
-            self.over = true;
+        // Said once: a second time might have to wait for somebody to take the first report.
+        if self.queues.is_empty() && !std::mem::replace(&mut self.over, true) {
             drop(ending.done.send(std::mem::take(&mut ending.report)));
         }
     }
