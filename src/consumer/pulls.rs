@@ -172,7 +172,7 @@ impl<S: Outside> Pulls<S> {
     /// Carries out the next step of one queue.
     fn advance(&mut self, id: u64) {
         let Some(entry) = self.table.get_mut(&id) else { return };
-        if let Some(step) = entry.step() {
+        while let Some(step) = entry.step() {
             match step {
                 Step::Nothing => {}
                 Step::WakeAt(at) => {
@@ -181,8 +181,14 @@ impl<S: Outside> Pulls<S> {
                     }
                 }
                 Step::Park(why) => entry.park(&why),
-                Step::Pull { from, single } => entry.pull(from, single, &self.sink),
+                Step::Pull { from, single } => {
+                    if !entry.pull(from, single, &self.sink) {
+                        // Now it waits, as after a pull that failed.
+                        continue;
+                    }
+                }
             }
+            return;
         }
     }
 
@@ -292,18 +298,19 @@ impl<S: Outside> Entry<S> {
         }
     }
 
-    fn pull(&mut self, from: Offset, single: bool, sink: &S::Sink) {
+    /// Whether the pull could be sent.
+    fn pull(&mut self, from: Offset, single: bool, sink: &S::Sink) -> bool {
         let Some((address, _)) = self.address() else {
             let why = "no address of its broker is known".to_owned();
             self.fetch.not_sent(why, self.core.now(), self.core.jitter());
-            return;
+            return false;
         };
         let queue = self.queue.queue();
         // The connection may have ended since the step was decided. On another one the broker knows nothing yet.
         let Some(link) = self.core.told_on(&address, queue.topic(), self.subscription.version) else {
             let why = "the connection to its broker ended".to_owned();
             self.fetch.not_sent(why, self.core.now(), self.core.jitter());
-            return;
+            return false;
         };
         let settings = self.core.settings();
         let header = PullMessage {
@@ -329,6 +336,7 @@ impl<S: Outside> Entry<S> {
         self.core.totals().pulls.fetch_add(1, Ordering::Relaxed);
         self.core.send(&address, Request::Pull(link, Box::new(header)), sink, self.queue.id());
         self.asked = Some(address);
+        true
     }
 
     fn take_in(&mut self, pulled: Pulled) -> Taken {
