@@ -50,7 +50,8 @@ fn a_name_server_that_hangs_costs_no_more_than_the_start_timeout() {
         .start()
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    // The default would be ten seconds; a busy machine takes its share of the time between.
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
 }
 
 #[test]
