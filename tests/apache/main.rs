@@ -83,17 +83,20 @@ impl Target for Apache {
 }
 
 /// A broker that ends saves the offsets while its timer may be saving them too, and the two writers can leave the older
-/// of its two files behind. Once the timer has written both anew, they say the same.
+/// of its two files behind. Once the timer has written both anew, they say the same: twice, since what it writes first
+/// may have been put together before the last commit.
 fn wait_until_saved(folder: &Path) {
-    let asked = SystemTime::now();
-    let is_new = |name: &str| {
-        let written = fs::metadata(folder.join(name)).and_then(|file| file.modified());
-        written.is_ok_and(|written| written > asked)
-    };
     // A broker that has nothing new to save may leave its files alone.
-    let end = Instant::now() + Duration::from_secs(5);
-    while !(is_new("consumerOffset.json") && is_new("consumerOffset.json.bak")) && Instant::now() < end {
-        pause(Duration::from_millis(50));
+    let end = Instant::now() + Duration::from_secs(20);
+    for _ in 0..2 {
+        let asked = SystemTime::now();
+        let is_new = |name: &str| {
+            let written = fs::metadata(folder.join(name)).and_then(|file| file.modified());
+            written.is_ok_and(|written| written > asked)
+        };
+        while !(is_new("consumerOffset.json") && is_new("consumerOffset.json.bak")) && Instant::now() < end {
+            pause(Duration::from_millis(50));
+        }
     }
 }
 
