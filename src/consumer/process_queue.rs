@@ -219,6 +219,14 @@ impl ProcessQueue {
         self.settle_locked(&mut runs)
     }
 
+    /// As [`settle`](Self::settle), if the queue has stopped pulling for what it holds. For a consume thread that has
+    /// used up a run: the last message of it may stay with another thread for hours, so that nobody would see that all
+    /// others are done.
+    pub fn settle_if_stopped(&self) -> Settled {
+        let mut runs = self.runs.lock();
+        if runs.parked || runs.unfed { self.settle_locked(&mut runs) } else { Settled::default() }
+    }
+
     /// Everything below it is finished. Looks at the runs first, so that it is exact; what else follows from the look
     /// is left to [`settle`](Self::settle), which tells it once.
     pub fn exact_watermark(&self) -> Offset {

@@ -100,6 +100,7 @@ impl Worker<'_> {
                 None => break,
             }
         }
+        self.core.settled(queue, queue.settle_if_stopped());
         self.core.note_listener_time(now.saturating_duration_since(begun), messages);
         self.slot.put_down();
         self.batch.clear();

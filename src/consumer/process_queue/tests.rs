@@ -240,6 +240,22 @@ fn a_message_that_no_broker_takes_comes_again_with_its_count() {
 }
 
 #[test]
+fn a_stopped_queue_goes_on_though_each_run_has_a_message_that_stays_in_its_listener() {
+    let queue = queue_with(Limits { messages: 8, bytes: 1 << 20, span: 100 }, &budget());
+    for first in [10, 14] {
+        queue.push(run(&[first, first + 1, first + 2, first + 3], first + 4)).unwrap();
+    }
+    assert!(queue.park());
+    let messages = take_all(&queue);
+    assert!(!queue.settle_if_stopped().relieved);
+    for index in [1, 2, 3, 5, 6, 7] {
+        assert_eq!(finish(&queue, &messages[index]), Settled::default(), "no run is complete");
+    }
+    assert!(queue.settle_if_stopped().relieved);
+    assert!(!queue.settle_if_stopped().relieved, "said once");
+}
+
+#[test]
 fn a_closed_queue_is_drained_when_nothing_runs_and_nothing_is_unconfirmed() {
     let queue = queue();
     queue.push(run(&[10, 11, 12, 13], 14)).unwrap();
