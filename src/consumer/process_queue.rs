@@ -401,6 +401,8 @@ pub struct Left {
     pub running: Vec<Offset>,
     /// Messages that no listener has: not begun, or to be tried again.
     pub untouched: u64,
+    /// Finished messages behind one that is not: the next owner repeats them.
+    pub repeated: u64,
 }
 
 impl Runs {
@@ -495,7 +497,9 @@ impl Runs {
     }
 
     fn left(&self) -> Left {
-        let mut left = Left::default();
+        let load = self.load();
+        let repeated = load.span.saturating_sub(load.messages) as u64;
+        let mut left = Left { repeated, ..Left::default() };
         for run in self.open() {
             let claimed = run.claims.claimed();
             left.untouched += u64::from(run.len() - claimed);

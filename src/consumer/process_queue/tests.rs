@@ -240,6 +240,23 @@ fn a_message_that_no_broker_takes_comes_again_with_its_count() {
 }
 
 #[test]
+fn what_was_finished_behind_a_message_that_nobody_takes_is_repeated() {
+    let queue = queue();
+    queue.push(run(&[10, 11, 12, 13], 14)).unwrap();
+    queue.push(run(&[14], 15)).unwrap();
+    let messages = take_all(&queue);
+    queue.send_back(&messages[1].0, 1);
+    for finished in [0, 2, 4] {
+        finish(&queue, &messages[finished]);
+    }
+    finish(&queue, &messages[3]);
+    queue.wait_for_retry();
+    assert!(queue.close().0.drained);
+    let left = queue.left();
+    assert_eq!((queue.watermark(), left.running.len(), left.untouched, left.repeated), (at(11), 0, 1, 3));
+}
+
+#[test]
 fn a_stopped_queue_goes_on_though_each_run_has_a_message_that_stays_in_its_listener() {
     let queue = queue_with(Limits { messages: 8, bytes: 1 << 20, span: 100 }, &budget());
     for first in [10, 14] {

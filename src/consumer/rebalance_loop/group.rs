@@ -622,7 +622,10 @@ impl<S: Outside> Group<S> {
                 let running = left.running.iter().map(|offset| (queue.clone(), offset.wire()));
                 report.abandoned.extend(running);
                 report.committed.extend(committed.map(|offset| (queue.clone(), offset)));
-                report.uncommitted.extend(failed.map(|failed| (queue.clone(), failed)));
+                let repeated = (abandoned == 0 && left.repeated > 0).then(|| {
+                    format!("{} finished messages follow one that could not be sent back", left.repeated)
+                });
+                report.uncommitted.extend(failed.or(repeated).map(|why| (queue.clone(), why)));
             }
         }
         self.core.emit(Event::Revoked { queue: queue.clone(), committed, abandoned });
