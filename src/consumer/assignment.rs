@@ -72,6 +72,19 @@ pub struct Assignment {
     acked: Option<Offset>,
     /// The commit that has no answer yet.
     in_flight: Option<Offset>,
+    /// Whether the broker still holds what it has confirmed.
+    doubt: Doubt,
+}
+
+/// What is done about the doubt whether a broker still holds what it has confirmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doubt {
+    /// There is none.
+    None,
+    /// The broker is asked what it holds.
+    Asking,
+    /// It did not answer: it is asked again when the next commit is due.
+    Unanswered,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -128,7 +141,7 @@ impl Ending {
 impl Assignment {
     /// The queue is wanted. With `settle`, a live member owned it a moment ago: its last commit gets time to arrive.
     pub fn new(policy: Policy, settle: bool, now: Instant) -> (Self, Vec<Action>) {
-        let mut new = Self { phase: Phase::Gone, policy, acked: None, in_flight: None };
+        let mut new = Self { phase: Phase::Gone, policy, acked: None, in_flight: None, doubt: Doubt::None };
         if settle {
             new.phase = Phase::Settling { until: now + SETTLE };
             return (new, Vec::new());
@@ -190,6 +203,15 @@ impl Assignment {
                 if untouched { self.commit(end, ending) } else { self.release(None) }
             }
             (Phase::Verifying { .. }, Err(_)) => self.release(None),
+            (Phase::Active, Ok(held)) if self.doubt == Doubt::Asking => {
+                self.doubt = Doubt::None;
+                self.acked = held;
+                Vec::new()
+            }
+            (Phase::Active, Err(_)) if self.doubt == Doubt::Asking => {
+                self.doubt = Doubt::Unanswered;
+                Vec::new()
+            }
             _ => Vec::new(),
         }
     }
@@ -233,14 +255,17 @@ impl Assignment {
     pub fn unwant(&mut self, by: Instant, watermark: Offset) -> Vec<Action> {
         match self.phase.clone() {
             Phase::Active => {
-                let ending = Ending { first: Some(watermark), ..Ending::new(by, false) };
-                self.phase = Phase::Draining(ending);
+                let sure = self.doubt == Doubt::None;
+                // What was left with the broker: the commit that goes out now, or an earlier one.
+                let first = if sure { watermark } else { self.acked.unwrap_or(watermark) };
+                self.phase = Phase::Draining(Ending { first: Some(first), ..Ending::new(by, false) });
                 let mut actions = vec![Action::Close];
-                if self.in_flight.is_none() && self.acked != Some(watermark) {
+                if sure && self.in_flight.is_none() && self.is_news(watermark) {
                     actions.extend(self.send_commit(watermark));
                 }
                 actions
             }
+            Phase::Draining(Ending { target: Some((to, reason)), .. }) => self.pass_on(to, reason, by),
             _ => self.leave(by),
         }
     }
@@ -250,6 +275,7 @@ impl Assignment {
     pub fn shutdown(&mut self, by: Instant, commit_time: Duration) -> Vec<Action> {
         match self.phase.clone() {
             Phase::Active => {
+                self.distrust();
                 self.phase = Phase::Draining(Ending { commit_time, ..Ending::new(by, false) });
                 vec![Action::Close]
             }
@@ -261,13 +287,19 @@ impl Assignment {
     pub fn reset(&mut self, to: Offset, reason: StartReason, by: Instant) -> Vec<Action> {
         match self.phase.clone() {
             Phase::Active => {
+                self.distrust();
                 let target = Some((to, reason));
                 self.phase = Phase::Draining(Ending { target, ..Ending::new(by, true) });
-                vec![Action::Close]
+                let mut actions = vec![Action::Close];
+                actions.extend(self.commit_target(to));
+                actions
+            }
+            Phase::Draining(Ending { first: Some(_), stays: false, .. }) | Phase::Verifying { .. } => {
+                self.pass_on(to, reason, by)
             }
             Phase::Draining(ending) => {
                 self.phase = Phase::Draining(Ending { target: Some((to, reason)), ..ending });
-                Vec::new()
+                self.commit_target(to)
             }
             Phase::Committing { ending, .. } => {
                 self.commit(to, Ending { target: Some((to, reason)), ..ending })
@@ -275,7 +307,7 @@ impl Assignment {
             Phase::Settling { .. } | Phase::Resolving { .. } | Phase::AskAgain { .. } => {
                 self.commit(to, Ending { target: Some((to, reason)), ..Ending::new(by, true) })
             }
-            Phase::Verifying { .. } | Phase::Gone => Vec::new(),
+            Phase::Gone => Vec::new(),
         }
     }
 
@@ -284,6 +316,7 @@ impl Assignment {
         if self.phase != Phase::Active {
             return Vec::new();
         }
+        self.distrust();
         self.phase = Phase::Draining(Ending::new(by, true));
         vec![Action::Close]
     }
@@ -301,18 +334,25 @@ impl Assignment {
 
     /// Time to commit, if there is something new.
     pub fn commit_due(&mut self, watermark: Offset) -> Vec<Action> {
-        let news = self.acked.is_none_or(|acked| watermark > acked);
-        if self.phase == Phase::Active && self.in_flight.is_none() && news {
-            return self.send_commit(watermark);
+        if self.phase != Phase::Active {
+            return Vec::new();
         }
-        Vec::new()
+        match self.doubt {
+            Doubt::Unanswered => self.doubt_commits(),
+            Doubt::None if self.in_flight.is_none() && self.is_news(watermark) => self.send_commit(watermark),
+            _ => Vec::new(),
+        }
     }
 
-    /// The connection to the broker is new: it may have come back with older offsets than it confirmed.
-    pub fn doubt_commits(&mut self) {
-        if self.phase == Phase::Active {
-            self.acked = None;
+    /// The connection to the broker is new: it may have come back with older offsets than it confirmed. It is asked
+    /// what it holds before anything is committed again, since meanwhile another member may have taken the queue over
+    /// and be further.
+    pub fn doubt_commits(&mut self) -> Vec<Action> {
+        if self.phase != Phase::Active || self.doubt == Doubt::Asking {
+            return Vec::new();
         }
+        self.doubt = Doubt::Asking;
+        vec![Action::Ask(Ask::Stored)]
     }
 
     /// The answer to a commit.
@@ -333,6 +373,9 @@ impl Assignment {
             (Phase::Committing { offset, ending, .. }, Err(_)) => {
                 self.phase = Phase::Committing { offset, ending, again: Some(now + COMMIT_RETRY) };
                 Vec::new()
+            }
+            (Phase::Draining(Ending { target: Some((to, _)), .. }), _) if sent != to => {
+                self.commit_target(to)
             }
             // The first commit of a revoked queue waited for an older one.
             (Phase::Draining(ending), _) if ending.first.is_some_and(|first| sent < first) => {
@@ -375,12 +418,24 @@ impl Assignment {
 
     fn activate(&mut self, start: Offset, reason: StartReason) -> Vec<Action> {
         self.phase = Phase::Active;
+        self.doubt = Doubt::None;
         let mut actions = vec![Action::Activate { start, reason }];
         // Otherwise a restart before the first message would evaluate the setting once more.
         if self.acked != Some(start) && self.in_flight.is_none() {
             actions.extend(self.send_commit(start));
         }
         actions
+    }
+
+    /// The offset is set at once and not when the last listener is done: by then another member may own the queue and
+    /// have gone on from there, which a late commit would take back.
+    fn commit_target(&mut self, to: Offset) -> Vec<Action> {
+        if self.in_flight.is_some() { Vec::new() } else { self.send_commit(to) }
+    }
+
+    /// It was reset, and belongs to another member: nothing else of it matters.
+    fn pass_on(&mut self, to: Offset, reason: StartReason, by: Instant) -> Vec<Action> {
+        self.commit(to, Ending { target: Some((to, reason)), ..Ending::new(by, false) })
     }
 
     /// It was not consumed when it had to go, or was going already.
@@ -406,6 +461,10 @@ impl Assignment {
                 let to = *to;
                 self.commit(to, ending)
             }
+            // Whoever is further is the new owner.
+            (None, _) if !ending.stays && self.in_flight.is_none() && !self.is_news(watermark) => {
+                self.after_commit(ending, None)
+            }
             (None, Some(first))
                 if (watermark > first || self.acked != Some(first)) && self.in_flight.is_none() =>
             {
@@ -414,6 +473,18 @@ impl Assignment {
             }
             (None, _) => self.commit(watermark, ending),
         }
+    }
+
+    /// Doubt that is not settled when the queue ends: its last commit is sent whatever was confirmed before.
+    fn distrust(&mut self) {
+        if self.doubt != Doubt::None {
+            self.acked = None;
+        }
+    }
+
+    /// Whether the broker has not confirmed, or had stored, that much.
+    fn is_news(&self, watermark: Offset) -> bool {
+        self.acked.is_none_or(|acked| watermark > acked)
     }
 
     fn commit(&mut self, offset: Offset, ending: Ending) -> Vec<Action> {
@@ -569,10 +640,44 @@ mod tests {
 
     #[test]
     fn a_restarted_broker_gets_the_offset_again() {
-        let Case { now: _, mut queue } = active();
+        let Case { now, mut queue } = active();
         assert_eq!(queue.commit_due(at(10)), []);
+        assert_eq!(queue.doubt_commits(), [Action::Ask(Ask::Stored)]);
+        assert_eq!(queue.doubt_commits(), [], "it is asked already");
+        assert_eq!(queue.commit_due(at(11)), [], "not before it has answered");
+        assert_eq!(queue.stored(Err("busy".into()), now), []);
+        assert_eq!(queue.commit_due(at(11)), [Action::Ask(Ask::Stored)]);
+        assert_eq!(queue.stored(Ok(Some(at(7))), now), []);
+        assert_eq!(queue.commit_due(at(11)), [Action::Commit(at(11))]);
+    }
+
+    #[test]
+    fn whoever_was_away_does_not_take_back_what_the_next_owner_committed() {
+        let Case { now, mut queue } = active();
         queue.doubt_commits();
-        assert_eq!(queue.commit_due(at(10)), [Action::Commit(at(10))]);
+        queue.stored(Ok(Some(at(24))), now);
+        assert_eq!(queue.commit_due(at(16)), []);
+        assert_eq!(queue.unwant(now + REVOKE_TIME, at(16)), [Action::Close]);
+        assert_eq!(queue.drained(now, at(17)), released(24));
+    }
+
+    #[test]
+    fn a_queue_that_goes_while_its_broker_is_doubted_is_committed_only_over_what_was_left_there() {
+        for (held, last) in [(at(10), vec![Action::Commit(at(14))]), (at(24), released(10))] {
+            let Case { now, mut queue } = active();
+            queue.doubt_commits();
+            assert_eq!(queue.unwant(now + REVOKE_TIME, at(12)), [Action::Close]);
+            assert_eq!(queue.drained(now, at(14)), [Action::Ask(Ask::Stored)]);
+            assert_eq!(queue.stored(Ok(Some(held)), now), last);
+        }
+    }
+
+    #[test]
+    fn a_consumer_that_stops_while_its_broker_is_doubted_commits_in_any_case() {
+        let Case { now, mut queue } = active();
+        queue.doubt_commits();
+        queue.shutdown(now + REVOKE_TIME, COMMIT_TIME);
+        assert_eq!(queue.drained(now, at(10)), [Action::Commit(at(10))]);
     }
 
     #[test]
@@ -667,22 +772,67 @@ mod tests {
 
     #[test]
     fn a_reset_drops_what_was_pulled_and_goes_on_there_still_owned() {
-        let Case { now, mut queue } = active();
-        assert_eq!(queue.reset(at(3), StartReason::Reset, now + REVOKE_TIME), [Action::Close]);
-        assert_eq!(queue.commit_due(at(12)), [], "nothing of the old is committed any more");
-        assert!(!queue.is_leaving());
-        assert_eq!(queue.drained(now, at(12)), [Action::Commit(at(3))], "backwards, since it was asked for");
-        let actions = queue.committed(Ok(()), now, at(12));
-        assert_eq!(actions, [Action::Activate { start: at(3), reason: StartReason::Reset }]);
+        for confirmed_first in [true, false] {
+            let Case { now, mut queue } = active();
+            let actions = queue.reset(at(3), StartReason::Reset, now + REVOKE_TIME);
+            assert_eq!(actions, [Action::Close, Action::Commit(at(3))], "backwards, since it was asked for");
+            assert_eq!(queue.commit_due(at(12)), [], "nothing of the old is committed any more");
+            assert!(!queue.is_leaving());
+            let actions = if confirmed_first {
+                assert_eq!(queue.committed(Ok(()), now, at(12)), [], "a listener still runs");
+                queue.drained(now, at(12))
+            } else {
+                assert_eq!(queue.drained(now, at(12)), []);
+                queue.committed(Ok(()), now, at(12))
+            };
+            assert_eq!(actions, [Action::Activate { start: at(3), reason: StartReason::Reset }]);
+        }
     }
 
     #[test]
-    fn a_reset_of_a_queue_that_is_given_up_still_counts() {
+    fn a_reset_waits_for_the_commit_that_is_out() {
+        let Case { now, mut queue } = active();
+        queue.commit_due(at(12));
+        assert_eq!(queue.reset(at(3), StartReason::Reset, now + REVOKE_TIME), [Action::Close]);
+        assert_eq!(queue.committed(Ok(()), now, at(14)), [Action::Commit(at(3))]);
+        assert_eq!(queue.reset(at(5), StartReason::Reset, now + REVOKE_TIME), []);
+        assert_eq!(queue.committed(Ok(()), now, at(14)), [Action::Commit(at(5))]);
+        assert_eq!(queue.committed(Ok(()), now, at(14)), []);
+        let start = Action::Activate { start: at(5), reason: StartReason::Reset };
+        assert_eq!(queue.drained(now, at(14)), [start]);
+    }
+
+    #[test]
+    fn a_reset_of_a_queue_that_is_given_up_counts_at_once() {
+        let commit = [Action::Commit(at(3))];
+        let by = Instant::now() + REVOKE_TIME;
+        let reset = |queue: &mut Assignment| queue.reset(at(3), StartReason::Reset, by);
+        for (before, verifying) in [(true, false), (false, false), (false, true)] {
+            let Case { now, mut queue } = active();
+            if before {
+                reset(&mut queue);
+                assert_eq!(queue.unwant(by, at(12)), [], "it is on its way");
+            } else {
+                queue.unwant(by, at(12));
+                queue.committed(Ok(()), now, at(12));
+                if verifying {
+                    assert_eq!(queue.drained(now, at(14)), [Action::Ask(Ask::Stored)]);
+                }
+                assert_eq!(reset(&mut queue), commit);
+                assert_eq!(queue.stored(Ok(Some(at(12))), now), [], "nothing else is committed");
+            }
+            assert_eq!(queue.drained(now, at(14)), []);
+            assert_eq!(queue.committed(Ok(()), now, at(14)), released(3));
+        }
+    }
+
+    #[test]
+    fn a_reset_queue_of_a_consumer_that_stops_waits_for_its_listeners() {
         let Case { now, mut queue } = active();
         queue.reset(at(3), StartReason::Reset, now + REVOKE_TIME);
-        queue.unwant(now + REVOKE_TIME, at(12));
-        assert_eq!(queue.drained(now, at(12)), [Action::Commit(at(3))]);
-        assert_eq!(queue.committed(Ok(()), now, at(12)), released(3));
+        assert_eq!(queue.shutdown(now + REVOKE_TIME, COMMIT_TIME), []);
+        assert_eq!(queue.committed(Ok(()), now, at(12)), []);
+        assert_eq!(queue.drained(now, at(12)), released(3));
     }
 
     #[test]

@@ -276,6 +276,8 @@ impl<S: Outside> Group<S> {
                     log::warn!("the stored offset of {queue} could not be read: {error}");
                 });
                 self.drive(&queue, requests, |assignment, now, _| assignment.stored(stored, now));
+                // If it was asked because it was doubted, that may have kept a commit waiting.
+                self.commit(&queue, requests);
             }
             (Request::Ask { queue, epoch, ask }, Answer::Offset(offset)) => {
                 if !self.is_current(&queue, epoch) {
@@ -516,10 +518,7 @@ impl<S: Outside> Group<S> {
         let queues: Vec<MessageQueue> =
             self.queues.keys().filter(|queue| queue.broker_name() == &*name).cloned().collect();
         for queue in queues {
-            if let Some(owned) = self.queues.get_mut(&queue) {
-                owned.assignment.doubt_commits();
-            }
-            self.commit(&queue, requests);
+            self.drive(&queue, requests, |assignment, _, _| assignment.doubt_commits());
         }
     }
 
