@@ -37,7 +37,7 @@
 //! # Threads
 //!
 //! A [`Client`] has `rmq-io` (all sockets) and `rmq-control` (routes, heartbeats, requests from brokers), and `rmq-aux`
-//! while something may hang (DNS). Its first consumer adds `rmq-pull`, `rmq-timer` and `rmq-rebalance`, which all
+//! while something may hang (DNS, the file of local offsets). Its first consumer adds `rmq-pull`, `rmq-timer` and `rmq-rebalance`, which all
 //! consumers on it share; each consumer has its own `rmq-consume-N`, 20 unless told otherwise. Listeners run on those
 //! only, and may block until the consume timeout. All threads have names and are joined by a shutdown.
 //!
@@ -62,7 +62,7 @@
 //!
 //! # Not supported
 //!
-//! Orderly and broadcasting consumption, the pull consumer, sending with a callback, transactions, request and reply,
+//! Orderly consumption, the pull consumer, sending with a callback, transactions, request and reply,
 //! SQL92 filters, message trace, TLS and administration are not there yet. POP consumption and static topics are not
 //! planned for now.
 
@@ -85,7 +85,7 @@ mod sync;
 pub use client::{
     Client, ClientBuilder, ClientStats, ConsumeStatus, ShutdownReport, TimeStats, TransactionStatus, Verdict,
 };
-pub use consumer::{Batch, PushConsumer, Stopper, allocate};
+pub use consumer::{Batch, MessageModel, PushConsumer, Stopper, allocate};
 pub use error::{Attempt, Error, ErrorKind, Mistake, Result};
 pub use message::{
     ConsumeFrom, Filter, Message, MessageQueue, MessageView, TOOLS_GROUP, dead_letter_topic, retry_topic,

@@ -240,7 +240,7 @@ impl Assignment {
             }
             Phase::Verifying { by, .. } if now >= by => self.release(None),
             Phase::Committing { ending, .. } if now >= ending.by => {
-                self.after_commit(ending, Some("the broker did not confirm the offset in time".into()))
+                self.after_commit(ending, Some("the offset was not confirmed in time".into()))
             }
             Phase::Committing { offset, ending, again: Some(at) } if now >= at => {
                 self.phase = Phase::Committing { offset, ending, again: None };

@@ -12,6 +12,7 @@ use super::budget::Budget;
 use super::direct::Direct;
 use super::events::{Event, Hub};
 use super::listener::{Hook, Listener};
+use super::local::LocalStore;
 use super::process_queue::{ProcessQueue, Settled};
 use super::pull_loop::PullEvent;
 use super::ready::Ready;
@@ -32,6 +33,8 @@ pub(crate) struct Core {
     pub(crate) instance: Arc<Instance>,
     pub(crate) listener: Listener,
     pub(crate) hooks: Vec<Hook>,
+    /// The offsets of a broadcasting consumer.
+    pub(crate) local: Option<Arc<LocalStore>>,
     pub(crate) ready: Ready<Item>,
     pub(crate) events: Hub,
     pub(crate) totals: Totals,
@@ -70,6 +73,7 @@ pub(crate) struct Totals {
     pub(crate) pulled: AtomicU64,
     pub(crate) reconsumed: AtomicU64,
     pub(crate) dead_letters: AtomicU64,
+    pub(crate) given_up: AtomicU64,
     /// Pulls that were sent, for benchmarks.
     pub(crate) pulls: AtomicU64,
 }
@@ -81,6 +85,7 @@ pub(crate) struct Parts {
     pub(crate) instance: Arc<Instance>,
     pub(crate) listener: Listener,
     pub(crate) hooks: Vec<Hook>,
+    pub(crate) local: Option<Arc<LocalStore>>,
     pub(crate) budget: Arc<Budget>,
     pub(crate) subscriptions: BTreeMap<Arc<str>, Arc<Subscription>>,
     pub(crate) pull: Sender<PullEvent>,
@@ -96,6 +101,7 @@ impl Core {
             instance,
             listener,
             hooks,
+            local,
             budget,
             subscriptions,
             pull,
@@ -111,6 +117,7 @@ impl Core {
             instance,
             listener,
             hooks,
+            local,
             budget,
             events: Hub::default(),
             totals: Totals::default(),

@@ -104,6 +104,13 @@ pub enum Event {
         /// The message.
         message: MessageView,
     },
+    /// A broadcasting consumer has given a message up: its listener did not accept it, as often as it was asked, and in
+    /// this mode nobody keeps it.
+    #[non_exhaustive]
+    GivenUp {
+        /// The message.
+        message: MessageView,
+    },
     /// A broker's connection was lost.
     #[non_exhaustive]
     Disconnected {
@@ -166,6 +173,13 @@ impl fmt::Display for Event {
             Self::DeadLetter { message } => write!(
                 f,
                 "message {} of {} became a dead letter after {} retries",
+                message.message_id(),
+                message.topic(),
+                message.reconsume_times()
+            ),
+            Self::GivenUp { message } => write!(
+                f,
+                "message {} of {} was given up after {} retries",
                 message.message_id(),
                 message.topic(),
                 message.reconsume_times()

@@ -12,6 +12,7 @@ mod events;
 mod facts;
 mod fetch;
 mod listener;
+mod local;
 mod loops;
 mod offset;
 mod outside;
@@ -35,8 +36,9 @@ mod worker;
 pub use batch::Batch;
 pub use events::{Event, Events};
 pub use listener::Next;
+pub use local::LocalOffsets;
 pub use push::{PushConsumer, PushConsumerBuilder, Stopper};
-pub use settings::OffsetIllegal;
+pub use settings::{MessageModel, OffsetIllegal};
 pub use stats::{ConsumerStats, QueueStats, StartReason, Waiting};
 
 /// The hand-over from a pull to the consume threads, for benches and tests.

@@ -14,6 +14,7 @@ use std::time::{Instant, SystemTime};
 use super::budget::Budget;
 use super::core::Totals;
 use super::events::Event;
+use super::local::LocalStore;
 use super::process_queue::{ProcessQueue, Settled};
 use super::pull_loop::PullEvent;
 use super::rebalance_loop::RebalanceEvent;
@@ -87,6 +88,10 @@ pub(crate) trait Outside: Sized {
     fn namespace(&self) -> &Namespace;
     /// The settings.
     fn settings(&self) -> &Settings;
+    /// Where this member keeps its offsets itself; `None` where brokers do.
+    fn local_store(&self) -> Option<&Arc<LocalStore>> {
+        None
+    }
     /// What is subscribed.
     fn subscriptions(&self) -> Arc<Subscriptions>;
     /// Whether the user has stopped the pulling.

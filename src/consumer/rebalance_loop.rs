@@ -45,6 +45,10 @@ pub(crate) enum RebalanceEvent<S = Core> {
     Reset { core: Arc<S>, offsets: Vec<(MessageQueue, Offset)> },
     /// The answer to a request of this loop.
     Answer(u64, Result<Frame, CallError>),
+    /// What the local store has for the queue that was asked for with this tag.
+    LocalOffset(u64, Option<Offset>),
+    /// The commit with this tag is in the local store, or could not be put there.
+    LocalCommit(u64, Result<(), String>),
     /// A consumer ends: listeners have until `listeners`, everything else until `end`. `done` gets the report.
     Shutdown { core: Arc<S>, listeners: Instant, end: Instant, done: Sender<ShutdownReport> },
     /// The last consumer of the client is gone.

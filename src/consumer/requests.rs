@@ -100,6 +100,7 @@ fn properties(core: &Core) -> BTreeMap<String, String> {
         ("PROP_CONSUMER_START_TIMESTAMP", core.started_millis.to_string()),
         ("busyThreads", (threads - idle.min(threads)).to_string()),
         ("suspended", core.is_suspended().to_string()),
+        ("messageModel", if settings.is_broadcasting() { "BROADCASTING" } else { "CLUSTERING" }.to_owned()),
         ("consumeFromWhere", format!("{:?}", settings.consume_from)),
         ("consumeMessageBatchMaxSize", settings.consume_batch_size.to_string()),
         ("maxReconsumeTimes", settings.max_reconsume_times.to_string()),

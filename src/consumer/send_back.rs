@@ -4,6 +4,8 @@
 //! then it pins the offset of its queue: first the broker that stores it is asked (36), then it is sent as a new
 //! message to the retry topic, and when nobody takes it, it stays here and is tried again, ever more slowly.
 
+mod local;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -106,6 +108,9 @@ impl<S: Outside> SendBacks<S> {
 
     /// Begins with one. `ProcessQueue::send_back` was called for it.
     pub(super) fn begin(&mut self, what: SendBack<S>) {
+        if what.core.settings().is_broadcasting() {
+            return self.keep_here(what);
+        }
         let key = (what.queue.id(), what.run.offset_of(what.index));
         let tries = self.failures.get(&key).copied().unwrap_or(0);
         self.next += 1;
@@ -133,7 +138,7 @@ impl<S: Outside> SendBacks<S> {
         let entry = self.under_way.get_mut(&id)?;
         let what = &entry.what;
         // Only "later" means that the listener should look again; an explicit wish is only sent again.
-        if what.back == Back::Later {
+        if what.back == Back::Later || what.core.settings().is_broadcasting() {
             let retry = Retry { run: what.run.clone(), index: what.index, times: what.times + 1 };
             let ready = what.queue.retry(retry).map(|oldest| {
                 what.core.ready(&what.queue, oldest);

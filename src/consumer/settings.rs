@@ -9,6 +9,17 @@ use crate::message::{ConsumeFrom, MessageQueue};
 /// Who gets which queue: own id, all ids, all queues → own queues.
 pub(crate) type Allocate = Arc<dyn Fn(&str, &[String], &[MessageQueue]) -> Vec<MessageQueue> + Send + Sync>;
 
+/// Whether the members of a group share the messages of a topic, or each gets all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MessageModel {
+    /// Each message goes to one member; brokers keep the offsets.
+    #[default]
+    Clustering,
+    /// Each message goes to every member, and each keeps its own offsets: see
+    /// [`LocalOffsets`](super::LocalOffsets). No broker takes a failed message back.
+    Broadcasting,
+}
+
 /// What to do when the offset to go on at does not exist on the broker (any more).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -27,6 +38,7 @@ pub enum OffsetIllegal {
 /// See the methods of [`PushConsumerBuilder`](super::PushConsumerBuilder).
 #[derive(Clone)]
 pub(crate) struct Settings {
+    pub(crate) message_model: MessageModel,
     pub(crate) consume_from: ConsumeFrom,
     pub(crate) allocate: Allocate,
     pub(crate) consume_threads: usize,
@@ -44,9 +56,16 @@ pub(crate) struct Settings {
     pub(crate) offset_illegal: OffsetIllegal,
 }
 
+impl Settings {
+    pub(crate) fn is_broadcasting(&self) -> bool {
+        self.message_model == MessageModel::Broadcasting
+    }
+}
+
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
+            .field("message_model", &self.message_model)
             .field("consume_from", &self.consume_from)
             .field("consume_threads", &self.consume_threads)
             .field("consume_batch_size", &self.consume_batch_size)

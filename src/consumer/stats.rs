@@ -102,6 +102,8 @@ pub struct ConsumerStats {
     pub reconsumed: u64,
     /// Messages that became dead letters.
     pub dead_letters: u64,
+    /// Messages that a broadcasting consumer gave up after their retries: nobody keeps them.
+    pub given_up: u64,
     /// Messages fetched and not finished.
     pub cached_messages: usize,
     /// Bytes of the answers that they came in.

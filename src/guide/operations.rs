@@ -24,9 +24,19 @@
 //! | `… has been in its listener on …, and is sent back` | the listener was slower than `consume_timeout`: the message comes again while the first call still runs |
 //! | `… could not be sent back, next try in …` | no broker takes the failed message; it stays here, and the offset behind it |
 //! | `… became a dead letter of …` | all retries failed: look at the topic `%DLQ%group` |
+//! | `… is given up by … after … retries` | broadcasting: the listener did not accept it, and in this mode nobody keeps it |
+//! | `… is damaged and was put aside as …` | the file of local offsets (power loss, full disk): the one before it is used if there is one, else `consume_from` |
 //! | `… does not exist, going on at …` | the broker has deleted what was to be read next, or lost its end |
 //! | `the last offset of … was not confirmed` | the next owner of the queue repeats what was consumed since |
 //! | `… panicked` | with "listener", "strategy" or "address map": your code; else a bug of ours, which we want to hear of |
+//!
+//! # Broadcasting
+//!
+//! Each member keeps its offsets in `<directory>/<group>.json` (`LocalOffsets`, by default in `~/.rocketmq_offsets`), where
+//! a restart finds them again; a container needs a volume there, or `LocalOffsets::Memory`. Two consumers of one group on
+//! one machine need a directory each: the second one is told so by `start`. The first start takes over the newest file
+//! that a Java client has left for the group under the same directory. A write goes to a new file, which then takes the
+//! place of the old one, and that stays as `.bak`.
 //!
 //! # Ending
 //!

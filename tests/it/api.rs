@@ -10,13 +10,15 @@ use rocketmq_sync::broker::{
     Snapshot, Version,
 };
 use rocketmq_sync::consumer::{
-    ConsumerStats, Event, Events, Next, OffsetIllegal, PushConsumerBuilder, QueueStats, StartReason, Waiting,
+    ConsumerStats, Event, Events, LocalOffsets, Next, OffsetIllegal, PushConsumerBuilder, QueueStats,
+    StartReason, Waiting,
 };
 use rocketmq_sync::producer::{Compression, ProducerBuilder, ProducerStats};
 use rocketmq_sync::{
     Attempt, Batch, Client, ClientBuilder, ClientStats, ConsumeFrom, ConsumeStatus, Credentials, Error,
-    ErrorKind, Filter, Message, MessageQueue, MessageView, Mistake, Producer, PushConsumer, RequestCode,
-    ResponseCode, SendReceipt, SendStatus, ShutdownReport, Stopper, TimeStats, TransactionStatus, Verdict,
+    ErrorKind, Filter, Message, MessageModel, MessageQueue, MessageView, Mistake, Producer, PushConsumer,
+    RequestCode, ResponseCode, SendReceipt, SendStatus, ShutdownReport, Stopper, TimeStats,
+    TransactionStatus, Verdict,
 };
 
 fn shared<T: Send + Sync + Debug + 'static>() {}
@@ -76,6 +78,7 @@ fn values_can_be_kept_and_kinds_compared() {
     value::<Event>();
     value::<StartReason>();
     value::<Waiting>();
+    value::<LocalOffsets>();
     value::<Snapshot>();
     value::<RequestRecord>();
     value::<Reaction>();
@@ -88,6 +91,7 @@ fn values_can_be_kept_and_kinds_compared() {
     kind::<SendStatus>();
     kind::<Compression>();
     kind::<OffsetIllegal>();
+    kind::<MessageModel>();
     kind::<Lose>();
     kind::<Version>();
 }

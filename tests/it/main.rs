@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper that unwraps has failed its test, and says where")]
 
 mod api;
+mod broadcast;
 mod broker;
 #[cfg(feature = "acl")]
 mod broker_admin;

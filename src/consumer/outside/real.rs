@@ -8,6 +8,7 @@ use crate::client::{Namespace, Role, random};
 use crate::consumer::budget::Budget;
 use crate::consumer::core::{Core, Item, Totals};
 use crate::consumer::events::Event;
+use crate::consumer::local::LocalStore;
 use crate::consumer::process_queue::ProcessQueue;
 use crate::consumer::pull_loop::PullEvent;
 use crate::consumer::rebalance_loop::RebalanceEvent;
@@ -90,6 +91,10 @@ impl Outside for Core {
 
     fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    fn local_store(&self) -> Option<&Arc<LocalStore>> {
+        self.local.as_ref()
     }
 
     fn subscriptions(&self) -> Arc<Subscriptions> {

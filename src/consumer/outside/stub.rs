@@ -18,7 +18,7 @@ use crate::consumer::process_queue::{Limits, ProcessQueue};
 use crate::consumer::pull_loop::PullEvent;
 use crate::consumer::rebalance_loop::RebalanceEvent;
 use crate::consumer::run::Run;
-use crate::consumer::settings::{OffsetIllegal, Settings, standard_delay_levels};
+use crate::consumer::settings::{MessageModel, OffsetIllegal, Settings, standard_delay_levels};
 use crate::consumer::timer_loop::TimerEvent;
 use crate::message::{ConsumeFrom, Filter, MessageQueue, Record, Source, Subscription};
 
@@ -114,6 +114,7 @@ impl Stub {
 
 fn settings() -> Settings {
     Settings {
+        message_model: MessageModel::Clustering,
         consume_from: ConsumeFrom::LastOffset,
         allocate: Arc::new(allocate::averagely),
         consume_threads: 1,

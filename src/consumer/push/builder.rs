@@ -11,7 +11,8 @@ use crate::client::{Client, ClientChoice, Verdict};
 use crate::consumer::allocate;
 use crate::consumer::batch::Batch;
 use crate::consumer::listener::{Hook, Listener, Next};
-use crate::consumer::settings::{OffsetIllegal, Settings, standard_delay_levels};
+use crate::consumer::local::LocalOffsets;
+use crate::consumer::settings::{MessageModel, OffsetIllegal, Settings, standard_delay_levels};
 use crate::error::{Error, Mistake, Result};
 use crate::message::{
     ConsumeFrom, Filter, MessageQueue, Subscription, group_problem, is_reserved_group, topic_problem,
@@ -29,6 +30,7 @@ pub struct PushConsumerBuilder {
     /// The modes that were asked for.
     modes: usize,
     settings: Settings,
+    local_offsets: Option<LocalOffsets>,
     /// As given: checked, and put into `settings`, by `start`.
     consume_batch_size: usize,
     pull_batch_size: usize,
@@ -45,6 +47,7 @@ impl PushConsumerBuilder {
             hooks: Vec::new(),
             modes: 0,
             settings: Settings {
+                message_model: MessageModel::Clustering,
                 consume_from: ConsumeFrom::LastOffset,
                 allocate: Arc::new(allocate::averagely),
                 consume_threads: 20,
@@ -61,6 +64,7 @@ impl PushConsumerBuilder {
                 commit_interval: Duration::from_secs(5),
                 offset_illegal: OffsetIllegal::Nearest,
             },
+            local_offsets: None,
             consume_batch_size: 1,
             pull_batch_size: 32,
             pull_batch_bytes: 256 << 10,
@@ -123,6 +127,25 @@ impl PushConsumerBuilder {
         hook: impl Fn(&Batch, Next<'_>) -> R + Send + Sync + 'static,
     ) -> Self {
         self.hooks.push(Arc::new(move |batch, next| hook(batch, next).into()));
+        self
+    }
+
+    /// Whether the members of the group share the messages, or each gets all. Default: [`MessageModel::Clustering`].
+    ///
+    /// A message that a listener of a broadcasting consumer did not accept is given to it again by this member alone,
+    /// after 1 s, then 2 s and so on up to a minute, as often as [`max_reconsume_times`](Self::max_reconsume_times) says;
+    /// then it is given up with an event. (The Java client gives it up at once: set that to 0 for the same.)
+    pub fn message_model(mut self, model: MessageModel) -> Self {
+        self.settings.message_model = model;
+        self
+    }
+
+    /// Where a broadcasting consumer keeps its offsets; in clustering, brokers do, and this counts for nothing. Default:
+    /// the directory `.rocketmq_offsets` in the home directory of the user. Java: `rocketmq.client.localOffsetStoreDir`.
+    ///
+    /// Two consumers of one group need a directory each, or [`LocalOffsets::Memory`].
+    pub fn local_offsets(mut self, place: LocalOffsets) -> Self {
+        self.local_offsets = Some(place);
         self
     }
 
@@ -249,7 +272,9 @@ impl PushConsumerBuilder {
         settings.consume_batch_size = u32::try_from(self.consume_batch_size).unwrap_or(1);
         settings.pull_batch_size = i32::try_from(self.pull_batch_size).unwrap_or(i32::MAX);
         settings.pull_batch_bytes = i32::try_from(self.pull_batch_bytes).unwrap_or(i32::MAX);
-        start::start(client, self.group, settings, listener, self.hooks, parsed)
+        let broadcasting = settings.is_broadcasting();
+        let local = broadcasting.then(|| self.local_offsets.or_else(LocalOffsets::standard)).flatten();
+        start::start(client, self.group, settings, listener, self.hooks, local, parsed)
     }
 
     /// The subscriptions by topic as the program named it, and all mistakes.
@@ -280,6 +305,12 @@ impl PushConsumerBuilder {
         }
         if topics.is_empty() {
             note("subscribe", "no topic is subscribed".into());
+        }
+        if self.settings.is_broadcasting()
+            && self.local_offsets.is_none()
+            && LocalOffsets::standard().is_none()
+        {
+            note("local_offsets", "no home directory is known to keep them in: set a directory".into());
         }
         self.check_numbers(&mut mistakes);
         (topics, mistakes)

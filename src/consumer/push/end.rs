@@ -158,6 +158,9 @@ impl Inner {
             }
         }
         self.join_consume_threads(Instant::now() + JOIN_TIME);
+        if let Some(local) = &self.core.local {
+            local.close();
+        }
         self.core.events.close();
         report.elapsed = began.elapsed();
         log::info!("consumer {}: {report}", self.core.plain_group);

@@ -6,6 +6,7 @@ use super::end::Inner;
 use crate::client::{Member, MemberKind, Notice, ShutdownReport};
 use crate::consumer::rebalance_loop::RebalanceEvent;
 use crate::consumer::requests;
+use crate::consumer::settings::MessageModel as Model;
 use crate::message::ConsumeFrom;
 use crate::protocol::body::{ConsumeFromWhere, ConsumeType, ConsumerData, MessageModel, SubscriptionData};
 
@@ -33,7 +34,10 @@ impl Member for Membership {
             consume_from_where: from,
             consume_type: ConsumeType::Passively,
             group_name: core.group.to_string(),
-            message_model: MessageModel::Clustering,
+            message_model: match core.settings.message_model {
+                Model::Clustering => MessageModel::Clustering,
+                Model::Broadcasting => MessageModel::Broadcasting,
+            },
             subscription_data_set: core
                 .subscriptions()
                 .values()

@@ -35,6 +35,7 @@ pub(super) fn take(core: &Arc<Core>) -> ConsumerStats {
         failed,
         reconsumed: core.totals.reconsumed.load(Ordering::Relaxed),
         dead_letters: core.totals.dead_letters.load(Ordering::Relaxed),
+        given_up: core.totals.given_up.load(Ordering::Relaxed),
         listener_time: TimeStats::sum(slots.iter().map(|slot| slot.counts.listener_time.snapshot())),
         wait_time: TimeStats::sum(slots.iter().map(|slot| slot.counts.wait_time.snapshot())),
     }

@@ -12,6 +12,7 @@ use super::member::Membership;
 use crate::client::{Client, Instance};
 use crate::consumer::core::{Core, Parts};
 use crate::consumer::listener::{Hook, Listener};
+use crate::consumer::local::{LocalOffsets, LocalStore};
 use crate::consumer::loops::Loops;
 use crate::consumer::rebalance_loop::RebalanceEvent;
 use crate::consumer::settings::Settings;
@@ -24,6 +25,7 @@ pub(super) fn start(
     settings: Settings,
     listener: Listener,
     hooks: Vec<Hook>,
+    local: Option<LocalOffsets>,
     topics: BTreeMap<String, Filter>,
 ) -> Result<PushConsumer> {
     let instance = client.instance().clone();
@@ -38,11 +40,22 @@ pub(super) fn start(
         }
         subscriptions.insert(wire, Arc::new(subscription));
     }
-    let retries: Arc<str> = retry_topic(&instance.namespace().group(&group)).into();
-    let everything = Subscription::parse(&*retries, &Filter::all(), version).map_err(Error::invalid_input)?;
-    subscriptions.insert(retries, Arc::new(everything));
+    let wire_group = instance.namespace().group(&group);
+    // Where every member gets everything, nothing comes back.
+    if !settings.is_broadcasting() {
+        let retries: Arc<str> = retry_topic(&wire_group).into();
+        let everything =
+            Subscription::parse(&*retries, &Filter::all(), version).map_err(Error::invalid_input)?;
+        subscriptions.insert(retries, Arc::new(everything));
+    }
 
     let loops = instance.extension(|| Loops::start(&instance))?;
+    let local = local.map(|place| {
+        let rebalance = loops.rebalance().clone();
+        // The loop ends after the last consumer: then nobody waits for an answer.
+        let written = move |tag, result| drop(rebalance.send(RebalanceEvent::LocalCommit(tag, result)));
+        LocalStore::open(&place, &wire_group, instance.remoting().aux(), deadline, Box::new(written))
+    });
     let in_background = instance.config().in_background;
     let threads = settings.consume_threads;
     let core = Arc::new(Core::new(Parts {
@@ -51,6 +64,7 @@ pub(super) fn start(
         instance: instance.clone(),
         listener,
         hooks,
+        local: local.transpose()?,
         budget: loops.budget().clone(),
         subscriptions,
         pull: loops.pull().clone(),

@@ -1,5 +1,7 @@
 //! One consumer in the hands of `rmq-rebalance`: its topics, its queues, its rounds.
 
+mod broadcasting;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -309,7 +311,11 @@ impl<S: Outside> Group<S> {
         }
         let (mut settled, mut any) = (true, subscriptions.is_empty());
         for (topic, subscription) in subscriptions.iter() {
-            let asked = self.ask_members(topic, subscription.version, requests);
+            let asked = if self.core.settings().is_broadcasting() {
+                self.take_all(topic, requests)
+            } else {
+                self.ask_members(topic, subscription.version, requests)
+            };
             any |= asked;
             // A retry topic may appear later: nothing waits for it.
             settled &= asked || topic.starts_with(RETRY_PREFIX);
@@ -398,13 +404,7 @@ impl<S: Outside> Group<S> {
         };
         let wanted: BTreeSet<MessageQueue> =
             mine.into_iter().filter(|queue| all.binary_search(queue).is_ok()).collect();
-        let owned: BTreeSet<MessageQueue> = self
-            .queues
-            .iter()
-            .filter(|(queue, owned)| queue.topic() == &**topic && !owned.assignment.is_leaving())
-            .map(|(queue, _)| queue.clone())
-            .collect();
-        let changes = diff(&owned, &wanted);
+        let changes = diff(&self.owned_of(topic), &wanted);
         for queue in &changes.revoke {
             self.unwant(queue, requests);
         }
@@ -441,6 +441,13 @@ impl<S: Outside> Group<S> {
                 self.core.emit(Event::ThreadRestarted { thread: "rmq-rebalance".into(), panic: text });
             })
             .ok()
+    }
+
+    /// The queues of a topic, without those that are being given up.
+    fn owned_of(&self, topic: &str) -> BTreeSet<MessageQueue> {
+        let queues = self.queues.iter();
+        let owned = queues.filter(|(queue, owned)| queue.topic() == topic && !owned.assignment.is_leaving());
+        owned.map(|(queue, _)| queue.clone()).collect()
     }
 
     fn want(&mut self, queue: MessageQueue, settle: bool, requests: &mut Requests<S>) {
@@ -622,7 +629,7 @@ impl<S: Outside> Group<S> {
                 report.abandoned.extend(running);
                 report.committed.extend(committed.map(|offset| (queue.clone(), offset)));
                 let repeated = (abandoned == 0 && left.repeated > 0).then(|| {
-                    format!("{} finished messages follow one that could not be sent back", left.repeated)
+                    format!("{} finished messages follow one that waits for its retry", left.repeated)
                 });
                 report.uncommitted.extend(failed.or(repeated).map(|why| (queue.clone(), why)));
             }

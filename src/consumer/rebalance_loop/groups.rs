@@ -50,6 +50,12 @@ impl<S: Outside> Groups<S> {
             RebalanceEvent::Answer(tag, answer) => {
                 self.answered(tag, |request| Answer::read(request, answer));
             }
+            RebalanceEvent::LocalOffset(tag, stored) => {
+                self.answered(tag, |_| Answer::Stored(Ok(stored)));
+            }
+            RebalanceEvent::LocalCommit(tag, committed) => {
+                self.answered(tag, |_| Answer::Committed(committed));
+            }
             RebalanceEvent::Shutdown { core, listeners, end, done } => {
                 self.with(&core, |group, requests| group.shutdown(listeners, end, done, requests));
             }

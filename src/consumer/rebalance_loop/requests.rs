@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::RebalanceEvent;
 use crate::client::Role;
 use crate::consumer::assignment::Ask;
 use crate::consumer::offset::Offset;
@@ -77,6 +78,11 @@ impl<S: Outside> Requests<S> {
     /// # Errors
     /// When no address of the broker is known: there will be no answer.
     pub(super) fn ask(&mut self, core: &S, queue: &MessageQueue, epoch: u64, ask: Ask) -> Result<(), String> {
+        if let (Ask::Stored, Some(store)) = (ask, core.local_store()) {
+            let tag = self.remember(core, Request::Ask { queue: queue.clone(), epoch, ask });
+            core.post_rebalance(RebalanceEvent::LocalOffset(tag, store.stored(queue)));
+            return Ok(());
+        }
         let address = address(core, queue)?;
         let (topic, queue_id, bname) = parts(queue);
         let wire = match ask {
@@ -110,6 +116,11 @@ impl<S: Outside> Requests<S> {
         epoch: u64,
         offset: Offset,
     ) -> Result<(), String> {
+        if let Some(store) = core.local_store() {
+            let tag = self.remember(core, Request::Commit { queue: queue.clone(), epoch });
+            store.commit(queue, offset, tag);
+            return Ok(());
+        }
         let address = address(core, queue)?;
         let (topic, queue_id, bname) = parts(queue);
         let header = UpdateConsumerOffset {
@@ -124,9 +135,15 @@ impl<S: Outside> Requests<S> {
     }
 
     fn send(&mut self, core: &S, address: &str, wire: Wire, request: Request) {
+        let tag = self.remember(core, request);
+        core.send(address, wire, &self.sink, tag);
+    }
+
+    /// The tag that its answer will carry.
+    fn remember(&mut self, core: &S, request: Request) -> u64 {
         self.next += 1;
         self.under_way.insert(self.next, (core.group().clone(), request));
-        core.send(address, wire, &self.sink, self.next);
+        self.next
     }
 }
 
