@@ -144,6 +144,12 @@ impl Instance {
         self.threads.spawn(name, body)
     }
 
+    /// The names of the threads of this client, its producers and consumers.
+    pub(crate) fn thread_names(&self) -> Vec<String> {
+        let aux = (0..self.remoting.aux().threads()).map(|_| "rmq-aux".to_owned());
+        ["rmq-io".to_owned()].into_iter().chain(aux).chain(self.threads.names()).collect()
+    }
+
     /// Bytes of fetched messages that are held at present, to be held against `config().cache_limit`.
     pub(crate) fn cached_bytes(&self) -> &Arc<AtomicUsize> {
         &self.cached_bytes

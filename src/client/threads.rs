@@ -5,18 +5,24 @@ use std::cell::Cell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 
-/// How many threads a client runs at present.
+use parking_lot::Mutex;
+
+/// The threads that a client runs at present, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
-    running: AtomicUsize,
+    running: Mutex<Vec<String>>,
 }
 
 impl Threads {
     pub(crate) fn running(&self) -> usize {
-        self.running.load(Ordering::Relaxed)
+        self.running.lock().len()
+    }
+
+    /// In the order in which they were started.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.running.lock().clone()
     }
 
     /// Starts a thread of the library. If it panics, that is logged; who depends on it notices that its channel
@@ -26,7 +32,7 @@ impl Threads {
         name: &str,
         body: impl FnOnce() + Send + 'static,
     ) -> io::Result<JoinHandle<()>> {
-        let alive = Alive::new(self.clone());
+        let alive = Alive::new(self.clone(), name);
         let title = name.to_owned();
         thread::Builder::new().name(name.to_owned()).spawn(move || {
             let _alive = alive;
@@ -54,18 +60,26 @@ thread_local! {
 }
 
 /// Counts from before the thread runs until it has ended, or could not be started.
-struct Alive(Arc<Threads>);
+struct Alive {
+    threads: Arc<Threads>,
+    name: String,
+}
 
 impl Alive {
-    fn new(threads: Arc<Threads>) -> Self {
-        threads.running.fetch_add(1, Ordering::Relaxed);
-        Alive(threads)
+    fn new(threads: Arc<Threads>, name: &str) -> Self {
+        let name = name.to_owned();
+        threads.running.lock().push(name.clone());
+        Alive { threads, name }
     }
 }
 
 impl Drop for Alive {
     fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Ordering::Relaxed);
+        let mut running = self.threads.running.lock();
+        // Which of several of one name makes no difference: they are only shown.
+        if let Some(at) = running.iter().position(|name| *name == self.name) {
+            running.remove(at);
+        }
     }
 }
 
@@ -86,7 +100,7 @@ mod tests {
             })
             .unwrap();
         assert_eq!(told.recv().unwrap(), (true, Some("rmq-test".to_owned())));
-        assert_eq!(threads.running(), 1);
+        assert_eq!((threads.running(), threads.names()), (1, vec!["rmq-test".to_owned()]));
         drop(go);
         thread.join().unwrap();
         assert_eq!(threads.running(), 0);

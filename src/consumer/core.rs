@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use super::budget::Budget;
 use super::direct::Direct;
 use super::events::{Event, Hub};
+use super::figures::{ByTopic, Fetched, Figures};
 use super::listener::{Hook, Listener};
 use super::local::LocalStore;
 use super::process_queue::{ProcessQueue, Settled};
@@ -38,6 +39,7 @@ pub(crate) struct Core {
     pub(crate) ready: Ready<Item>,
     pub(crate) events: Hub,
     pub(crate) totals: Totals,
+    pub(crate) figures: Figures,
     pub(crate) started_millis: i64,
     /// Messages that operators want consumed and that no thread has taken yet.
     pub(crate) directs: AtomicUsize,
@@ -76,6 +78,8 @@ pub(crate) struct Totals {
     pub(crate) given_up: AtomicU64,
     /// Pulls that were sent, for benchmarks.
     pub(crate) pulls: AtomicU64,
+    /// What they brought, by topic.
+    pub(crate) fetched: ByTopic<Fetched>,
 }
 
 /// What a consumer is made of.
@@ -121,6 +125,7 @@ impl Core {
             budget,
             events: Hub::default(),
             totals: Totals::default(),
+            figures: Figures::default(),
             started_millis,
             directs: AtomicUsize::new(0),
             suspended: AtomicBool::new(false),

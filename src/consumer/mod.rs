@@ -11,6 +11,7 @@ mod direct;
 mod events;
 mod facts;
 mod fetch;
+mod figures;
 mod listener;
 mod local;
 mod loops;
@@ -20,11 +21,13 @@ mod process_queue;
 mod pull_loop;
 mod pulls;
 mod push;
+mod rates;
 mod ready;
 mod rebalance;
 mod rebalance_loop;
 mod requests;
 mod run;
+mod running;
 mod send_back;
 mod settings;
 mod sift;
@@ -39,7 +42,7 @@ pub use listener::Next;
 pub use local::LocalOffsets;
 pub use push::{PushConsumer, PushConsumerBuilder, Stopper};
 pub use settings::{MessageModel, OffsetIllegal};
-pub use stats::{ConsumerStats, QueueStats, StartReason, Waiting};
+pub use stats::{ConsumerStats, QueueStats, StartReason, TopicRates, TopicStats, Waiting};
 
 /// The hand-over from a pull to the consume threads, for benches and tests.
 #[cfg(feature = "testing")]

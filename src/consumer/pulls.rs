@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::answer::{Pulled, Question, Taken, take_in};
 use super::events::Event;
 use super::fetch::{self, ERROR_DELAY, Fetch, Outcome, Pause, Step, View};
+use super::figures::Fetched;
 use super::offset::Offset;
 use super::outside::{Outside, Request};
 use super::process_queue::ProcessQueue;
@@ -41,6 +42,7 @@ struct Entry<S> {
     queue: Arc<ProcessQueue>,
     fetch: Fetch,
     subscription: Arc<Subscription>,
+    fetched: Arc<Fetched>,
     suggested: u64,
     /// The address of the pull in flight.
     asked: Option<Arc<str>>,
@@ -72,7 +74,9 @@ impl<S: Outside> Pulls<S> {
         };
         let fetch = Fetch::new(queue.watermark(), core.settings().pull_interval);
         self.at = Some(id);
-        let entry = Entry { core, queue, fetch, subscription, suggested: 0, asked: None, alarm: None };
+        let fetched = core.totals().fetched.of(queue.queue().shared_topic());
+        let entry =
+            Entry { core, queue, fetch, subscription, fetched, suggested: 0, asked: None, alarm: None };
         if !self.checking {
             self.checking = true;
             entry.core.post_timer(TimerEvent::At(entry.core.now() + CHECK_EVERY, Due::Check));
@@ -196,7 +200,7 @@ impl<S: Outside> Pulls<S> {
         let Some(entry) = self.table.get_mut(&id) else { return };
         let (now, mut touched) = (entry.core.now(), None);
         let taken = match answer {
-            Ok(pulled) => entry.take_in(pulled),
+            Ok(pulled) => entry.take_in(pulled, now),
             Err(error) => Taken::Outcome(Outcome::Failed(error)),
         };
         let outcome = match taken {
@@ -339,7 +343,7 @@ impl<S: Outside> Entry<S> {
         true
     }
 
-    fn take_in(&mut self, pulled: Pulled) -> Taken {
+    fn take_in(&mut self, pulled: Pulled, now: Instant) -> Taken {
         let code = pulled.code;
         if let Some(offsets) = &pulled.offsets {
             self.queue.facts.set_max(offsets.max_offset);
@@ -359,6 +363,12 @@ impl<S: Outside> Entry<S> {
         }
         if code == ResponseCode::TOPIC_NOT_EXIST {
             self.core.want_route(self.queue.queue().topic());
+        }
+        if code == ResponseCode::SUCCESS
+            && let fetch::State::InFlight { since } = self.fetch.state()
+        {
+            let came = if let Taken::Found(run, _) = &taken { run.len() } else { 0 };
+            self.fetched.answered(now.saturating_duration_since(*since), came.into());
         }
         taken
     }

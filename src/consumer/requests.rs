@@ -10,11 +10,12 @@ use super::direct::Direct;
 use super::offset::Offset;
 use super::process_queue::ProcessQueue;
 use super::rebalance_loop::RebalanceEvent;
+use super::running;
 use crate::message::{MessageQueue, MessageView, Source};
 use crate::protocol::body::{
     ConsumerRunningInfo, GetConsumerStatusBody, ProcessQueueInfo, ResetOffsetBody, SubscriptionData,
 };
-use crate::protocol::headers::GetConsumerStatus;
+use crate::protocol::headers::{GetConsumerRunningInfo, GetConsumerStatus};
 use crate::protocol::{self, RemotingCommand, RequestCode, ResponseCode};
 use crate::remoting::Incoming;
 
@@ -30,7 +31,7 @@ pub(super) fn answer(core: &Arc<Core>, incoming: &Arc<Incoming>) {
     let answered = match command.request_code() {
         RequestCode::RESET_CONSUMER_CLIENT_OFFSET => reset(core, &command).map(|()| None),
         RequestCode::GET_CONSUMER_STATUS_FROM_CLIENT => status(core, &command).map(Some),
-        RequestCode::GET_CONSUMER_RUNNING_INFO => Ok(Some(running_info(core))),
+        RequestCode::GET_CONSUMER_RUNNING_INFO => running_info(core, &command).map(Some),
         RequestCode::CONSUME_MESSAGE_DIRECTLY => consume_directly(core, incoming, command).map(|()| None),
         code => Err(format!("{code} is not for a push consumer")),
     };
@@ -73,41 +74,19 @@ fn status(core: &Core, command: &RemotingCommand) -> Result<Vec<u8>, String> {
 }
 
 /// 307: what this member is doing.
-fn running_info(core: &Core) -> Vec<u8> {
+fn running_info(core: &Core, command: &RemotingCommand) -> Result<Vec<u8>, String> {
+    let header: GetConsumerRunningInfo = command.header().map_err(|error| error.to_string())?;
     let owned = core.owned();
     let info = ConsumerRunningInfo {
-        jstack: None,
-        mq_pop_table: None,
+        jstack: header.jstack_enable.unwrap_or(false).then(|| running::thread_table(core)),
+        mq_pop_table: Some(BTreeMap::new()),
         mq_table: owned.iter().map(|process| (process.queue().clone(), queue_info(process))).collect(),
-        properties: properties(core),
-        status_table: BTreeMap::new(),
+        properties: running::properties(core),
+        status_table: running::status_table(core),
         subscription_set: core.subscriptions().values().map(|one| SubscriptionData::from(&**one)).collect(),
-        user_consumer_info: None,
+        user_consumer_info: Some(BTreeMap::new()),
     };
-    info.write()
-}
-
-fn properties(core: &Core) -> BTreeMap<String, String> {
-    let (threads, idle) = core.ready.threads();
-    let settings = &core.settings;
-    let entries = [
-        ("PROP_NAMESERVER_ADDR", core.instance.name_server_list()),
-        ("PROP_THREADPOOL_CORE_SIZE", threads.to_string()),
-        ("PROP_CONSUMEORDERLY", "false".to_owned()),
-        ("PROP_CONSUME_TYPE", "CONSUME_PASSIVELY".to_owned()),
-        // What the tools understand: the version that every request of this client carries.
-        ("PROP_CLIENT_VERSION", "V4_9_8".to_owned()),
-        ("PROP_CONSUMER_START_TIMESTAMP", core.started_millis.to_string()),
-        ("busyThreads", (threads - idle.min(threads)).to_string()),
-        ("suspended", core.is_suspended().to_string()),
-        ("messageModel", if settings.is_broadcasting() { "BROADCASTING" } else { "CLUSTERING" }.to_owned()),
-        ("consumeFromWhere", format!("{:?}", settings.consume_from)),
-        ("consumeMessageBatchMaxSize", settings.consume_batch_size.to_string()),
-        ("maxReconsumeTimes", settings.max_reconsume_times.to_string()),
-        ("pullBatchSize", settings.pull_batch_size.to_string()),
-        ("pullThresholdForQueue", settings.pull_threshold_messages.to_string()),
-    ];
-    entries.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    Ok(info.write())
 }
 
 fn queue_info(process: &ProcessQueue) -> ProcessQueueInfo {

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use super::figures::{ByTopic, Consumed};
 use super::process_queue::ProcessQueue;
 use super::run::Run;
 use crate::client::TimeRecorder;
@@ -31,6 +32,8 @@ pub struct Slot {
     work: Mutex<Option<Work>>,
     /// Of the queue, the call and the consumer: the results may come to nothing.
     cancelled: AtomicBool,
+    /// The thread has ended.
+    over: AtomicBool,
     /// What this thread has counted.
     pub counts: Counts,
 }
@@ -61,8 +64,7 @@ pub struct Running {
 /// Written by one thread only: nothing here is fought over.
 #[derive(Debug, Default)]
 pub struct Counts {
-    succeeded: AtomicU64,
-    failed: AtomicU64,
+    pub(crate) by_topic: ByTopic<Consumed>,
     /// How long listener calls took.
     pub(crate) listener_time: TimeRecorder,
     /// How long messages waited for this thread.
@@ -70,20 +72,11 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Adds what one call brought.
-    pub fn add(&self, succeeded: u64, failed: u64) {
-        let add = |to: &AtomicU64, n: u64| {
-            if n > 0 {
-                to.store(to.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
-            }
-        };
-        add(&self.succeeded, succeeded);
-        add(&self.failed, failed);
-    }
-
     /// Messages accepted and not accepted.
     pub fn messages(&self) -> (u64, u64) {
-        (self.succeeded.load(Ordering::Relaxed), self.failed.load(Ordering::Relaxed))
+        let all = self.by_topic.all();
+        let each = all.iter().map(|(_, consumed)| consumed.messages());
+        each.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 }
 
@@ -98,6 +91,7 @@ impl Slot {
             base: now,
             work: Mutex::new(None),
             cancelled: AtomicBool::new(false),
+            over: AtomicBool::new(false),
             counts: Counts::default(),
         }
     }
@@ -154,6 +148,16 @@ impl Slot {
             since: now.saturating_duration_since(started),
             number: call,
         })
+    }
+
+    /// The thread ends; what it has counted stays.
+    pub fn leave(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the thread has ended.
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
     }
 
     /// Whether a call is running.

@@ -112,6 +112,48 @@ pub struct ConsumerStats {
     pub listener_time: TimeStats,
     /// How long messages waited here for a consume thread.
     pub wait_time: TimeStats,
+    /// The topics that are or were subscribed, the retry topic included.
+    pub topics: Vec<TopicStats>,
+}
+
+/// A moment of one topic. Counts are since the start of the consumer.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TopicStats {
+    /// The topic.
+    pub topic: String,
+    /// Messages that pulls brought, without those that the filter dropped.
+    pub pulled: u64,
+    /// Messages that listeners accepted.
+    pub succeeded: u64,
+    /// Messages that listeners did not accept.
+    pub failed: u64,
+    /// Over the last minute.
+    pub minute: TopicRates,
+    /// Over the last hour.
+    pub hour: TopicRates,
+    /// Over the last day.
+    pub day: TopicRates,
+}
+
+/// How fast a topic is consumed, over some time: the figures that the Java client shows to operators, from samples
+/// taken as often as there. A time that is not over yet counts as far as it goes, but at least as one sixth of a
+/// minute or hour, or as one hour of a day.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct TopicRates {
+    /// Messages that listeners accepted, per second. Java: `consumeOKTPS`.
+    pub succeeded_per_second: f64,
+    /// Messages that listeners did not accept. Java: `consumeFailedMsgs`, of the hour.
+    pub failed: u64,
+    /// The same per second. Java: `consumeFailedTPS`.
+    pub failed_per_second: f64,
+    /// The mean time of a listener call. Java: `consumeRT`.
+    pub listener_time: Duration,
+    /// Messages that pulls brought, per second. Java: `pullTPS`.
+    pub pulled_per_second: f64,
+    /// The mean time of a pull that found something; brokers hold one until there is something. Java: `pullRT`.
+    pub pull_time: Duration,
 }
 
 /// A moment of one owned queue.

@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
@@ -12,6 +12,7 @@ use super::core::Core;
 use super::events::Event;
 use super::outside::Outside;
 use super::pull_loop::PullEvent;
+use super::rates::SAMPLE_EVERY;
 use super::send_back::{Back, SendBack};
 use super::slot::{Running, Slot};
 use crate::clock::Waiter;
@@ -23,6 +24,8 @@ pub(crate) enum TimerEvent<S = Core> {
     At(Instant, Due),
     /// A listener call has begun and nobody looks after it.
     Watch(Arc<S>),
+    /// Samples of what this consumer counts are taken from now on, as long as it lives.
+    Sample(Weak<S>),
     /// The last consumer of the client is gone.
     Stop,
 }
@@ -40,12 +43,13 @@ pub(crate) enum Due {
 
 /// The loop. Nothing in it waits for anything but its channel and the clock.
 pub(super) fn run(waiter: &Waiter, events: &Receiver<TimerEvent>, pull: &Sender<PullEvent>) {
-    let mut timer = Timer { heap: BinaryHeap::new(), watched: Vec::new(), next_look: None };
+    let mut timer = Timer::default();
     loop {
         let deadline = timer.deadline();
         match waiter.recv_deadline(events, deadline) {
             Ok(TimerEvent::At(at, due)) => timer.heap.push(Reverse((at, due))),
             Ok(TimerEvent::Watch(core)) => timer.watch(core, waiter.clock().instant()),
+            Ok(TimerEvent::Sample(core)) => timer.sample_of(core, waiter.clock().instant()),
             Ok(TimerEvent::Stop) | Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {}
         }
@@ -55,19 +59,23 @@ pub(super) fn run(waiter: &Waiter, events: &Receiver<TimerEvent>, pull: &Sender<
             drop(pull.send(PullEvent::Due(due)));
         }
         timer.look(now);
+        timer.sample(now);
     }
 }
 
+#[derive(Default)]
 struct Timer {
     heap: BinaryHeap<Reverse<(Instant, Due)>>,
     watched: Vec<Arc<Core>>,
     next_look: Option<Instant>,
+    sampled: Vec<Weak<Core>>,
+    next_sample: Option<Instant>,
 }
 
 impl Timer {
     fn deadline(&self) -> Option<Instant> {
         let due = self.heap.peek().map(|Reverse((at, _))| *at);
-        [due, self.next_look].into_iter().flatten().min()
+        [due, self.next_look, self.next_sample].into_iter().flatten().min()
     }
 
     fn pop(&mut self, now: Instant) -> Option<Due> {
@@ -81,6 +89,23 @@ impl Timer {
     fn watch(&mut self, core: Arc<Core>, now: Instant) {
         self.watched.push(core);
         self.next_look.get_or_insert(now + LOOK_EVERY);
+    }
+
+    fn sample_of(&mut self, core: Weak<Core>, now: Instant) {
+        self.sampled.push(core);
+        self.next_sample.get_or_insert(now + SAMPLE_EVERY);
+    }
+
+    fn sample(&mut self, now: Instant) {
+        let Some(due) = self.next_sample.filter(|due| *due <= now) else { return };
+        self.sampled.retain(|core| {
+            let Some(core) = core.upgrade() else { return false };
+            core.figures.sample(&core, now);
+            true
+        });
+        // In step with the clock, unless that was moved past several.
+        let next = if due + SAMPLE_EVERY > now { due } else { now } + SAMPLE_EVERY;
+        self.next_sample = (!self.sampled.is_empty()).then_some(next);
     }
 
     /// Looks at the running calls, once a second while there are any.

@@ -11,6 +11,7 @@ use super::claims::Finished;
 use super::core::{Core, Item};
 use super::direct::{Came, Direct};
 use super::events::Event;
+use super::figures::Consumed;
 use super::listener::{Call, Next};
 use super::process_queue::ProcessQueue;
 use super::pull_loop::PullEvent;
@@ -35,6 +36,7 @@ pub(super) fn run(core: &Arc<Core>, slot: &Arc<Slot>, number: usize) {
         listener: None,
         batch: Batch::of(slot.clone(), Instant::now()),
         indices: Vec::new(),
+        consumed: Arc::default(),
         inflater: Inflater::default(),
     };
     while let Ready::Item(item) = core.ready.next(&parker) {
@@ -43,6 +45,7 @@ pub(super) fn run(core: &Arc<Core>, slot: &Arc<Slot>, number: usize) {
             Item::Direct(direct) => worker.consume_directly(&direct),
         }
     }
+    slot.leave();
 }
 
 /// Whether the calling thread is inside a listener of this consumer.
@@ -63,6 +66,8 @@ struct Worker<'a> {
     batch: Batch,
     /// The places in the run of what is in the batch.
     indices: Vec<u32>,
+    /// What this thread has done for the topic that it works on.
+    consumed: Arc<Consumed>,
     inflater: Inflater,
 }
 
@@ -78,6 +83,7 @@ impl Worker<'_> {
         let run = taken.run;
         self.slot.take_up(Work { queue: queue.clone(), run: run.clone(), retried: taken.retried });
         self.batch.set_queue(queue.queue());
+        self.consumed = self.slot.counts.by_topic.of(queue.queue().shared_topic());
         queue.facts.last_consume.store(self.core.instance.clock().millis(), Ordering::Relaxed);
 
         let begun = Instant::now();
@@ -133,12 +139,13 @@ impl Worker<'_> {
         let ended = Instant::now();
         let took = ended.saturating_duration_since(now);
         self.slot.counts.listener_time.record_alone(took);
+        self.consumed.took(took);
         self.slot.counts.wait_time.record_alone(now.saturating_duration_since(run.born()));
         if self.slot.end() {
             self.settle(queue, run, &verdict, retried);
         } else {
             // The timer has sent the messages back; whatever was said about them comes too late.
-            self.slot.counts.add(0, self.batch.len() as u64);
+            self.consumed.add(0, self.batch.len() as u64);
             log::warn!("a listener for {} returned after its messages had been sent back", queue.queue());
         }
         ended
@@ -259,7 +266,7 @@ impl Worker<'_> {
             let ids: Vec<&str> = self.batch.iter().map(MessageView::message_id).collect();
             log::warn!("messages {} of {} failed: {error}", ids.join(", "), queue.queue());
         }
-        self.slot.counts.add(succeeded, failed);
+        self.consumed.add(succeeded, failed);
         if look {
             self.core.settled(queue, queue.settle());
         }

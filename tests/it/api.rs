@@ -11,7 +11,7 @@ use rocketmq_sync::broker::{
 };
 use rocketmq_sync::consumer::{
     ConsumerStats, Event, Events, LocalOffsets, Next, OffsetIllegal, PushConsumerBuilder, QueueStats,
-    StartReason, Waiting,
+    StartReason, TopicRates, TopicStats, Waiting,
 };
 use rocketmq_sync::producer::{Compression, ProducerBuilder, ProducerStats};
 use rocketmq_sync::{
@@ -73,6 +73,8 @@ fn values_can_be_kept_and_kinds_compared() {
     value::<ClientStats>();
     value::<ConsumerStats>();
     value::<QueueStats>();
+    value::<TopicStats>();
+    value::<TopicRates>();
     value::<ProducerStats>();
     value::<TimeStats>();
     value::<Event>();

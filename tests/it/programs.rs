@@ -4,6 +4,9 @@
 #[path = "../programs/answers.rs"]
 mod answers;
 #[allow(dead_code, reason = "a program whose `main` nobody calls here")]
+#[path = "../programs/hooks.rs"]
+mod hooks;
+#[allow(dead_code, reason = "a program whose `main` nobody calls here")]
 #[path = "../programs/metrics.rs"]
 mod metrics;
 #[allow(dead_code, reason = "a program whose `main` nobody calls here")]

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::client::TimeStats;
 use crate::consumer::core::Core;
 use crate::consumer::offset::Offset;
 use crate::consumer::process_queue::ProcessQueue;
 use crate::consumer::slot::Running;
-use crate::consumer::stats::{ConsumerStats, QueueStats};
+use crate::consumer::stats::{ConsumerStats, QueueStats, TopicStats};
 
 pub(super) fn take(core: &Arc<Core>) -> ConsumerStats {
     let now = core.now();
@@ -38,7 +38,20 @@ pub(super) fn take(core: &Arc<Core>) -> ConsumerStats {
         given_up: core.totals.given_up.load(Ordering::Relaxed),
         listener_time: TimeStats::sum(slots.iter().map(|slot| slot.counts.listener_time.snapshot())),
         wait_time: TimeStats::sum(slots.iter().map(|slot| slot.counts.wait_time.snapshot())),
+        topics: topic_stats(core, now),
     }
+}
+
+fn topic_stats(core: &Core, now: Instant) -> Vec<TopicStats> {
+    core.figures.each(core, |topic, tally, history| TopicStats {
+        topic: core.instance.namespace().strip(topic),
+        pulled: tally.pulled,
+        succeeded: tally.succeeded,
+        failed: tally.failed,
+        minute: history.minute(now, tally),
+        hour: history.hour(now, tally),
+        day: history.day(now, tally),
+    })
 }
 
 fn queue_stats(core: &Core, process: &ProcessQueue, running: &[Running]) -> QueueStats {

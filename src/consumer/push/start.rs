@@ -16,6 +16,7 @@ use crate::consumer::local::{LocalOffsets, LocalStore};
 use crate::consumer::loops::Loops;
 use crate::consumer::rebalance_loop::RebalanceEvent;
 use crate::consumer::settings::Settings;
+use crate::consumer::timer_loop::TimerEvent;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Filter, Subscription, retry_topic};
 
@@ -77,6 +78,7 @@ pub(super) fn start(
     instance.register(Arc::new(Membership(inner.clone())))?;
     let consumer = PushConsumer { inner: inner.clone() };
     let (ready, is_ready) = bounded(1);
+    core.post_timer(TimerEvent::Sample(Arc::downgrade(&core)));
     core.post_rebalance(RebalanceEvent::Start { core: core.clone(), ready });
     inner.start_threads(threads)?;
     if !in_background && is_ready.recv_deadline(deadline).is_err() {
