@@ -83,7 +83,7 @@ pub enum ErrorKind {
     Timeout,
     /// A broker wants less traffic, or our own limit of calls in flight is reached: slow down.
     Busy,
-    /// Credentials or permissions.
+    /// Credentials, permissions, or a certificate, ours or the server's.
     Refused,
     /// Any other answer of a server, see [`Error::code`].
     Broker,

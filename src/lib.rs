@@ -63,7 +63,7 @@
 //! # Not supported
 //!
 //! Orderly consumption, the pull consumer, sending with a callback, transactions, request and reply,
-//! SQL92 filters, message trace, TLS and administration are not there yet. POP consumption and static topics are not
+//! SQL92 filters, message trace and administration are not there yet. POP consumption and static topics are not
 //! planned for now.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -93,6 +93,8 @@ pub use message::{
 pub use producer::{Producer, SendReceipt, SendStatus};
 pub use protocol::{RequestCode, ResponseCode};
 pub use remoting::Credentials;
+#[cfg(feature = "tls")]
+pub use remoting::Tls;
 
 /// What `tests/`, `benches/` and `fuzz/` need of the private rooms. No promise of any kind is made about it.
 #[cfg(feature = "testing")]

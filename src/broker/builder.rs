@@ -1,4 +1,6 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+#[cfg(feature = "tls")]
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +11,8 @@ use super::pulse::Pulse;
 #[cfg(feature = "acl")]
 use super::rights::Rights;
 use super::settings::{Settings, Version};
+#[cfg(feature = "tls")]
+use super::tls::TlsFiles;
 use crate::Result;
 use crate::clock::Clock;
 use crate::error::{Error, Mistake};
@@ -37,6 +41,8 @@ impl BrokerBuilder {
             delay_levels: standard_levels(),
             #[cfg(feature = "acl")]
             accounts: Vec::new(),
+            #[cfg(feature = "tls")]
+            tls: TlsFiles::default(),
         };
         Self { settings, listen: "127.0.0.1:0".to_owned(), advertise: None }
     }
@@ -104,10 +110,26 @@ impl BrokerBuilder {
         self
     }
 
+    /// Has all connections encrypted, with the certificate (or chain) and the key in these PEM files; whoever speaks
+    /// plainly is cut off. They are read again by [`Broker::restart`]. Default: connections are plain.
+    #[cfg(feature = "tls")]
+    pub fn tls_files(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        self.settings.tls.identity = Some((certificate.into(), key.into()));
+        self
+    }
+
+    /// Demands of clients a certificate that was signed by an authority in this PEM file. Default: none is asked for.
+    /// Needs [`tls_files`](Self::tls_files).
+    #[cfg(feature = "tls")]
+    pub fn tls_client_ca(mut self, path: impl Into<PathBuf>) -> Self {
+        self.settings.tls.client_ca = Some(path.into());
+        self
+    }
+
     /// Starts the broker. A client can fetch routes when this returns.
     ///
     /// # Errors
-    /// `Config` with all mistakes in the settings; `Io` when the address cannot be listened on.
+    /// `Config` with all mistakes in the settings; `Io` when the address cannot be listened on or a file not be read.
     pub fn start(self) -> Result<Broker> {
         self.start_with(Arc::default(), Arc::default())
     }
@@ -135,6 +157,10 @@ impl BrokerBuilder {
         }
         if let Some(problem) = topic_problem(&self.settings.name) {
             mistakes.push(Mistake::new("name", problem.replacen("topic", "broker", 1)));
+        }
+        #[cfg(feature = "tls")]
+        if self.settings.tls.client_ca.is_some() && self.settings.tls.identity.is_none() {
+            mistakes.push(Mistake::new("tls_client_ca", "there is no TLS without tls_files"));
         }
         if self.settings.delay_levels.is_empty() {
             mistakes.push(Mistake::new("delay_levels", "retries need at least one level"));

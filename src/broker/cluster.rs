@@ -12,11 +12,13 @@ use super::request::{Answer, Refusal, ReplyTo, Request};
 use super::runtime::Shared;
 use super::settings::Version;
 use super::snapshot::Snapshot;
+use super::tls;
 use crate::Result;
 use crate::clock::Clock;
 use crate::error::{Error, Mistake};
 use crate::protocol::{Frame, RemotingCommand, ResponseCode};
 use crate::remoting::server::{Handler, Peer, Server, ServerConfig};
+use crate::remoting::tls::Acceptor;
 
 /// Several brokers that share their name servers, each with a port of its own.
 ///
@@ -80,8 +82,10 @@ impl ClusterBuilder {
             self.template.clone().name(name).start_with(names.clone(), pulse.clone())
         };
         let brokers = (b'a'..=b'z').take(self.brokers).map(start).collect::<Result<Vec<_>>>()?;
-        let name_servers =
-            (0..self.name_servers).map(|_| serve_names(names.clone(), version)).collect::<Result<_>>()?;
+        let tls = tls::acceptor(&self.template.settings)?;
+        let name_servers = (0..self.name_servers)
+            .map(|_| serve_names(names.clone(), version, tls.clone()))
+            .collect::<Result<_>>()?;
         let shared = brokers.iter().map(|broker| broker.shared().clone()).collect();
         Ok(Cluster { brokers, shared, name_servers, clock })
     }
@@ -163,9 +167,9 @@ impl fmt::Debug for Cluster {
     }
 }
 
-fn serve_names(names: Arc<NameServer>, version: Version) -> Result<Server> {
+fn serve_names(names: Arc<NameServer>, version: Version, tls: Option<Acceptor>) -> Result<Server> {
     let (listener, address) = bind("127.0.0.1:0")?;
-    let config = ServerConfig { name: "rmq-names".to_owned(), ..ServerConfig::default() };
+    let config = ServerConfig { name: "rmq-names".to_owned(), tls, ..ServerConfig::default() };
     Server::start(listener, config, Names { names, version })
         .map_err(|error| Error::io(format_args!("starting a name server on {address}"), error))
 }

@@ -14,6 +14,7 @@ use super::requests::RequestRecord;
 use super::runtime::{Connections, Shared};
 use super::snapshot::Snapshot;
 use super::state::{Now, State};
+use super::tls;
 use crate::Result;
 use crate::clock::{Clock, Ticks, millis_of};
 use crate::error::Error;
@@ -125,7 +126,8 @@ impl Broker {
     /// Stops and comes back on the same port, with all that a real broker has on its disk, and with its queue locks.
     ///
     /// # Errors
-    /// `Io` when the port was taken meanwhile.
+    /// `Io` when the port was taken meanwhile, or when a file of `tls_files` cannot be read; `Config` when it cannot be
+    /// used.
     pub fn restart(&self) -> Result<()> {
         self.kill();
         self.start()
@@ -156,7 +158,7 @@ impl Broker {
     /// runs.
     ///
     /// # Errors
-    /// `Io` when the port was taken meanwhile.
+    /// As `restart`.
     pub fn start(&self) -> Result<()> {
         let mut server = self.server.lock();
         if server.is_none() {
@@ -254,9 +256,11 @@ impl Broker {
     }
 
     fn serve(&self, listener: std::net::TcpListener) -> Result<Server> {
+        let settings = self.shared.lock().state.settings.clone();
+        let config = ServerConfig { tls: tls::acceptor(&settings)?, ..ServerConfig::default() };
         self.shared.begin();
         let connections = Connections(self.shared.clone());
-        let server = Server::start(listener, ServerConfig::default(), connections).map_err(|error| {
+        let server = Server::start(listener, config, connections).map_err(|error| {
             self.shared.end();
             Error::io(format_args!("starting the broker on {}", self.address), error)
         })?;

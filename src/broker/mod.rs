@@ -46,6 +46,7 @@ mod settings;
 mod snapshot;
 mod state;
 mod store;
+mod tls;
 mod topics;
 
 pub use crate::clock::Clock;

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 #[cfg(feature = "acl")]
 use super::rights::Rights;
+#[cfg(feature = "tls")]
+use super::tls::TlsFiles;
 use crate::clock::Clock;
 #[cfg(feature = "acl")]
 use crate::remoting::Credentials;
@@ -64,4 +66,6 @@ pub(crate) struct Settings {
     /// Who may do what; nobody is asked while there is none.
     #[cfg(feature = "acl")]
     pub(crate) accounts: Vec<(Credentials, Rights)>,
+    #[cfg(feature = "tls")]
+    pub(crate) tls: TlsFiles,
 }

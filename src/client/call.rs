@@ -11,9 +11,9 @@ use super::instance::Instance;
 /// The kind of a failed call.
 pub(crate) fn kind_of(error: &CallError) -> ErrorKind {
     match error {
-        CallError::Unreachable { .. } | CallError::BackingOff { .. } | CallError::Lost { .. } => {
-            ErrorKind::Unreachable
-        }
+        CallError::Unreachable { cause }
+        | CallError::BackingOff { cause }
+        | CallError::Lost { cause, .. } => cause.kind(),
         CallError::Timeout { .. } => ErrorKind::Timeout,
         CallError::Full => ErrorKind::Busy,
         CallError::Closed => ErrorKind::Closed,

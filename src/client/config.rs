@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::error::Mistake;
-use crate::remoting::Credentials;
+use crate::remoting::{Credentials, Tls};
 
 use super::name_server;
 
@@ -19,6 +19,7 @@ pub struct ClientBuilder {
     pub(super) look_up: Option<LookUp>,
     pub(super) prefix: Option<String>,
     pub(super) credentials: Option<Credentials>,
+    pub(super) tls: Option<Tls>,
     pub(super) namespace: Option<String>,
     pub(super) namespace_v2: Option<String>,
     pub(super) client_ip: Option<IpAddr>,
@@ -48,6 +49,7 @@ impl ClientBuilder {
             look_up: None,
             prefix: None,
             credentials: None,
+            tls: None,
             namespace: None,
             namespace_v2: None,
             client_ip: None,
@@ -83,7 +85,8 @@ impl ClientBuilder {
     }
 
     /// Completes the settings from environment variables: with the prefix `SHOP_RMQ`, from `SHOP_RMQ_NAMESRV`,
-    /// `SHOP_RMQ_ACCESS_KEY`, `SHOP_RMQ_SECRET_KEY`, `SHOP_RMQ_SECURITY_TOKEN` and `SHOP_RMQ_NAMESPACE`.
+    /// `SHOP_RMQ_ACCESS_KEY`, `SHOP_RMQ_SECRET_KEY`, `SHOP_RMQ_SECURITY_TOKEN`, `SHOP_RMQ_NAMESPACE` and
+    /// `SHOP_RMQ_TLS_CA`, the path of a file for `Tls::ca_file` (feature `tls`).
     /// What is set by a method of this builder wins.
     pub fn environment(mut self, prefix: &str) -> Self {
         self.prefix = Some(prefix.to_owned());
@@ -93,6 +96,13 @@ impl ClientBuilder {
     /// Signs every request. Default: none. [`start`](Self::start) then makes one signed call.
     pub fn credentials(mut self, credentials: Credentials) -> Self {
         self.credentials = Some(credentials);
+        self
+    }
+
+    /// Encrypts every connection, to name servers and to brokers. Default: none is. Java: `useTLS` and its files.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
         self
     }
 
@@ -199,6 +209,7 @@ impl ClientBuilder {
             Check { mistakes: Vec::new(), environment: Environment::new(self.prefix.as_deref(), &variable) };
         let name_servers = check.name_servers(self);
         let credentials = check.credentials(self.credentials.as_ref());
+        let tls = check.tls(self.tls.as_ref());
         let (namespace, namespace_v2) = check.namespaces(self);
         check.numbers(self);
         if check.mistakes.is_empty() {
@@ -206,6 +217,7 @@ impl ClientBuilder {
                 name_servers,
                 look_up: self.look_up.clone(),
                 credentials,
+                tls,
                 namespace,
                 namespace_v2,
                 client_ip: self.client_ip,
@@ -238,6 +250,7 @@ pub(crate) struct ClientConfig {
     pub(crate) name_servers: Vec<Arc<str>>,
     pub(super) look_up: Option<LookUp>,
     pub(crate) credentials: Option<Credentials>,
+    pub(crate) tls: Option<Tls>,
     pub(crate) namespace: Option<String>,
     pub(crate) namespace_v2: Option<String>,
     pub(crate) client_ip: Option<IpAddr>,
@@ -335,6 +348,24 @@ impl Check<'_> {
         }
     }
 
+    #[cfg(feature = "tls")]
+    fn tls(&mut self, set: Option<&Tls>) -> Option<Tls> {
+        let tls = set.cloned().or_else(|| self.environment.get("TLS_CA").map(Tls::ca_file))?;
+        if let Some(problem) = tls.problem() {
+            self.mistake("tls", problem);
+        }
+        Some(tls)
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn tls(&mut self, set: Option<&Tls>) -> Option<Tls> {
+        if self.environment.get("TLS_CA").is_some() {
+            let problem = "a TLS authority is given, but this build is without the feature `tls`";
+            self.mistake("environment", problem);
+        }
+        set.cloned()
+    }
+
     fn namespaces(&mut self, builder: &ClientBuilder) -> (Option<String>, Option<String>) {
         let v2 = builder.namespace_v2.clone();
         let v1 = match &builder.namespace {
@@ -353,12 +384,6 @@ impl Check<'_> {
     }
 
     fn numbers(&mut self, builder: &ClientBuilder) {
-        if self.environment.get("TLS_CA").is_some() {
-            self.mistake(
-                "environment",
-                "a TLS certificate authority is given, but this version has no TLS yet",
-            );
-        }
         if builder.instance_name.as_deref().is_some_and(|name| name.trim().is_empty()) {
             self.mistake("instance_name", "is empty");
         }
@@ -438,6 +463,7 @@ impl fmt::Debug for ClientBuilder {
             .field("name_servers_from", &self.look_up.is_some())
             .field("environment", &self.prefix)
             .field("credentials", &self.credentials)
+            .field("tls", &self.tls)
             .field("namespace", &self.namespace)
             .field("namespace_v2", &self.namespace_v2)
             .field("client_ip", &self.client_ip)

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
+#[cfg(feature = "tls")]
+use crate::error::Mistake;
 use crate::error::{Attempt, Error, ErrorKind, Result};
 use crate::protocol::body::{ClusterInfo, HeartbeatData};
 use crate::protocol::{Frame, RemotingCommand, RequestCode, ResponseCode};
@@ -30,6 +32,7 @@ pub(super) fn start(config: ClientConfig) -> Result<Arc<Instance>> {
     let queued_requests = Arc::new(AtomicUsize::new(0));
     let remoting = start_remoting(&config, &inbox, &told, &wakes, &queued_requests)?;
     let starting = Starting { config: &config, remoting: &remoting, deadline };
+    starting.try_certificates()?;
     let name_servers = starting.name_servers(&inbox)?;
     let local = if config.in_background { None } else { Some(starting.connect(&name_servers)?) };
     if config.credentials.is_some() && !config.in_background {
@@ -87,6 +90,7 @@ fn start_remoting(
         max_frame: config.max_frame_size,
         address_map: config.address_map.clone(),
         credentials: config.credentials.clone(),
+        tls: config.tls.clone(),
         namespace_v2: config.namespace_v2.clone(),
         on_link: Arc::new(on_link),
         on_request: Arc::new(on_request),
@@ -132,6 +136,33 @@ impl Starting<'_> {
                 Err(Error::new(ErrorKind::Unreachable, text))
             }
         }
+    }
+
+    /// What is wrong with the files of certificates is not left to the first connection to find out.
+    #[cfg(feature = "tls")]
+    fn try_certificates(&self) -> Result<()> {
+        let Some(tls) = self.config.tls.clone() else { return Ok(()) };
+        if tls.believes_anybody() {
+            log::warn!("TLS without a look at certificates: anybody on the way can pose as the server");
+        }
+        if self.config.in_background {
+            return Ok(());
+        }
+        let (tell, told) = bounded(1);
+        self.remoting.aux().run(move || drop(tell.send(tls.plan("localhost").map(drop))));
+        match told.recv_deadline(self.deadline) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(cause)) if cause.kind() == ErrorKind::Config => {
+                Err(Error::config(vec![Mistake::new("tls", cause.to_string())]))
+            }
+            Ok(Err(cause)) => Err(Error::new(cause.kind(), format!("tls: {cause}"))),
+            Err(_) => Err(Error::timeout("reading the files with the certificates took too long")),
+        }
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn try_certificates(&self) -> Result<()> {
+        Ok(())
     }
 
     /// Any answer of a name server will do. Our end of that connection.

@@ -28,5 +28,6 @@
 //! * A queue that was taken away and came back is another process queue: late results of the first come to nothing.
 //! * No broker is asked for messages or members before it has acknowledged a heartbeat with the subscription as it is.
 //! * A queue may always hold one answer, whatever the limits say: otherwise one stuck listener would stop all others.
+//! * With TLS nobody but `rmq-io` encrypts or writes: callers leave their bytes in the outbox and wake it.
 //! * Locks are held one at a time, and never while user code runs.
 //! * Library threads never wait for an answer, so that a server that hangs holds up nothing but its own queues.

@@ -28,6 +28,9 @@
 //! | `… is damaged and was put aside as …` | the file of local offsets (power loss, full disk): the one before it is used if there is one, else `consume_from` |
 //! | `… does not exist, going on at …` | the broker has deleted what was to be read next, or lost its end |
 //! | `the last offset of … was not confirmed` | the next owner of the queue repeats what was consumed since |
+//! | `the certificate of the server …` (error of a call) | what to add or set is in the line; until then no connection is made |
+//! | `… demands a client certificate` | `Tls::client_certificate`; it is noticed just after the connection is open |
+//! | `TLS without a look at certificates` | `Tls::insecure`, which is for tests |
 //! | `… panicked` | with "listener", "strategy" or "address map": your code; else a bug of ours, which we want to hear of |
 //!
 //! # Broadcasting
@@ -37,6 +40,11 @@
 //! one machine need a directory each: the second one is told so by `start`. The first start takes over the newest file
 //! that a Java client has left for the group under the same directory. A write goes to a new file, which then takes the
 //! place of the old one, and that stays as `.bak`.
+//!
+//! # Certificates
+//!
+//! With the feature `tls`, `Tls` says whom to believe. Its files are read again for each new connection: to replace a
+//! certificate, replace the file, and the next connection uses it. Those that are open stay as they are.
 //!
 //! # Ending
 //!

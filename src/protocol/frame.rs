@@ -320,6 +320,11 @@ fn total_length(bytes: &[u8], limit: usize) -> Result<Option<usize>, DecodeError
     let Some(length) = bytes.first_chunk().map(|length| i32::from_be_bytes(*length)) else { return Ok(None) };
     match usize::try_from(length) {
         Ok(length) if length >= 4 && length.saturating_add(4) <= limit => Ok(Some(length + 4)),
+        // An alert or a hello of TLS, of any version: far longer than any limit, read as a length.
+        _ if matches!(bytes, [0x15 | 0x16, 3, ..]) => {
+            Err(DecodeError::new("a record of TLS, where none was expected: does the other side want TLS?")
+                .at(0))
+        }
         _ => Err(DecodeError::new(format!("frame length {length} is not between 4 and the limit")).at(0)),
     }
 }

@@ -7,12 +7,15 @@ use std::time::Instant;
 
 use mio::net::TcpStream;
 
+use super::Cause;
+use crate::error::ErrorKind;
+
 /// The addresses of one server that are still to be tried.
 #[derive(Debug)]
 pub(super) struct Candidates {
     rest: VecDeque<SocketAddr>,
     deadline: Instant,
-    failures: Vec<String>,
+    failures: Vec<(SocketAddr, Cause)>,
 }
 
 impl Candidates {
@@ -28,13 +31,21 @@ impl Candidates {
         Some((address, now + self.deadline.saturating_duration_since(now) / tries))
     }
 
-    pub(super) fn failed(&mut self, address: SocketAddr, why: &str) {
-        self.failures.push(format!("{address}: {why}"));
+    pub(super) fn failed(&mut self, address: SocketAddr, why: impl Into<Cause>) {
+        self.failures.push((address, why.into()));
     }
 
-    /// What came of all of them.
-    pub(super) fn cause(&self) -> String {
-        if self.failures.is_empty() { "the host has no address".to_owned() } else { self.failures.join(", ") }
+    /// What came of all of them. That one of them is not accepted says more than that others cannot be reached.
+    pub(super) fn cause(&self) -> Cause {
+        let causes = self.failures.iter().map(|(_, cause)| cause);
+        let Some(telling) =
+            causes.reduce(|best, next| if next.kind() == ErrorKind::Unreachable { best } else { next })
+        else {
+            return "the host has no address".into();
+        };
+        let each: Vec<_> =
+            self.failures.iter().map(|(address, cause)| format!("{address}: {cause}")).collect();
+        telling.with_text(each.join(", "))
     }
 }
 
@@ -75,6 +86,6 @@ mod tests {
         );
         candidates.failed(b, "timed out");
         assert_eq!(candidates.next(now), None);
-        assert_eq!(candidates.cause(), "[::1]:1: refused, 127.0.0.1:1: timed out");
+        assert_eq!(&*candidates.cause(), "[::1]:1: refused, 127.0.0.1:1: timed out");
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crossbeam_channel::Sender;
 
+use super::Cause;
 use crate::protocol::{DecodeError, EncodeError, Frame};
 
 /// Where the outcomes of asynchronous requests go. Made once per receiving loop; it maps `(tag, outcome)` to what that
@@ -78,13 +79,13 @@ impl Waiter {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CallError {
     /// The server could not be connected to.
-    Unreachable { cause: Arc<str> },
+    Unreachable { cause: Cause },
     /// The last attempt to connect failed a moment ago; the next one is not due yet.
-    BackingOff { cause: Arc<str> },
+    BackingOff { cause: Cause },
     /// No answer by the deadline.
     Timeout { written: bool },
     /// The connection was lost before the answer came.
-    Lost { written: bool, cause: Arc<str> },
+    Lost { written: bool, cause: Cause },
     /// Too many bytes wait to be sent on this connection.
     Full,
     /// This client has been shut down.

@@ -66,7 +66,7 @@ impl Remoting {
             ));
         }
         let poll = Poll::new()?;
-        let waker = Waker::new(poll.registry(), WAKER)?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         // One item per connection that is to be made or closed. A sender may wait for room in it, since the io
         // thread never waits for anybody.
         let (commands, inbox) = bounded(1024);

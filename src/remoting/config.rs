@@ -4,7 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Credentials, Incoming};
+use super::{Credentials, Incoming, Tls};
 use crate::protocol::{Encoding, MAX_FRAME};
 
 /// Translates an address that a server advertises into the one to dial. Runs on `rmq-aux`.
@@ -30,6 +30,8 @@ pub(crate) struct RemotingConfig {
     pub(crate) address_map: Option<AddressMap>,
     /// Signs every request; default none.
     pub(crate) credentials: Option<Credentials>,
+    /// How connections are encrypted; default: not at all.
+    pub(crate) tls: Option<Tls>,
     /// Goes with every request as its namespace (brokers 5.x); default none.
     pub(crate) namespace_v2: Option<String>,
     /// Told about connections, on the io thread: it may only pass on what it hears, without blocking.
@@ -50,6 +52,7 @@ impl Default for RemotingConfig {
             outbox_limit: 4 << 20,
             address_map: None,
             credentials: None,
+            tls: None,
             namespace_v2: None,
             on_link: Arc::new(|_| {}),
             on_request: Arc::new(|_| {}),
@@ -68,6 +71,7 @@ impl fmt::Debug for RemotingConfig {
             .field("encoding", &self.encoding)
             .field("outbox_limit", &self.outbox_limit)
             .field("credentials", &self.credentials)
+            .field("tls", &self.tls)
             .field("namespace_v2", &self.namespace_v2)
             .finish_non_exhaustive()
     }

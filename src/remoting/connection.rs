@@ -7,14 +7,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use mio::Waker;
 use mio::net::TcpStream;
 use parking_lot::Mutex;
 
-use super::CallError;
 use super::call::Waiter;
 use super::endpoint::Suspicion;
 use super::outbox::{Outbox, Refused, Socket, Taken};
 use super::pending::Pending;
+use super::tls;
+use super::{CallError, Cause};
 use crate::protocol::{DecodeError, Frame, FrameDecoder};
 
 /// Made by the first sender, dialled and closed by the io thread.
@@ -27,6 +29,8 @@ pub(super) struct Conn {
     pub(super) pending: Mutex<Pending<Waiter>>,
     pub(super) suspicion: Mutex<Suspicion>,
     line: Line,
+    /// With TLS: lets the io thread see what was left in the outbox.
+    relay: Option<Arc<Waker>>,
     /// Why it ended, as far as it is known.
     failure: OnceLock<Reason>,
     born: Instant,
@@ -35,14 +39,22 @@ pub(super) struct Conn {
 }
 
 impl Conn {
-    pub(super) fn new(address: Arc<str>, link: u64, outbox_limit: usize, now: Instant) -> Self {
+    /// With `relay`, senders write nothing themselves: they leave it to the io thread and wake it.
+    pub(super) fn new(
+        address: Arc<str>,
+        link: u64,
+        outbox_limit: usize,
+        relay: Option<Arc<Waker>>,
+        now: Instant,
+    ) -> Self {
         Self {
             address,
             link,
-            outbox: Outbox::new(outbox_limit),
+            outbox: if relay.is_some() { Outbox::relayed(outbox_limit) } else { Outbox::new(outbox_limit) },
             pending: Mutex::new(Pending::new()),
             suspicion: Mutex::new(Suspicion::default()),
             line: Line(OnceLock::new()),
+            relay,
             failure: OnceLock::new(),
             born: now,
             heard: AtomicU64::new(0),
@@ -99,6 +111,14 @@ impl Conn {
     pub(super) fn broken(&self, error: &io::Error) {
         drop(self.failure.set(Reason::Lost(error.to_string().into())));
         self.hang_up();
+    }
+
+    /// Something was left in the outbox for the io thread.
+    pub(super) fn wake_io(&self) {
+        let woken = self.relay.as_ref().map(|waker| waker.wake());
+        if let Some(Err(e)) = woken {
+            log::error!("cannot wake the io thread: {e}");
+        }
     }
 
     /// io thread: ends it. The requests are still filed; [`fail`](Self::fail) completes them. Returns those that have
@@ -183,12 +203,12 @@ impl Socket for TcpStream {
 #[derive(Debug, Clone)]
 pub(super) enum Reason {
     /// It was never open.
-    Unreachable(Arc<str>),
-    Lost(Arc<str>),
+    Unreachable(Cause),
+    Lost(Cause),
     /// The peer sent bytes that are no frame.
     Broken(DecodeError),
     /// We closed it.
-    Released(Arc<str>),
+    Released(Cause),
     Shutdown,
 }
 
@@ -197,13 +217,17 @@ impl Reason {
         match self {
             Self::Unreachable(cause) => CallError::Unreachable { cause: cause.clone() },
             Self::Lost(cause) | Self::Released(cause) => CallError::Lost { written, cause: cause.clone() },
-            Self::Broken(_) if !written => CallError::Lost { written, cause: self.text() },
+            Self::Broken(_) if !written => CallError::Lost { written, cause: self.cause() },
             Self::Broken(error) => CallError::Decode(error.clone()),
             Self::Shutdown => CallError::Closed,
         }
     }
 
     pub(super) fn text(&self) -> Arc<str> {
+        self.cause().text().clone()
+    }
+
+    pub(super) fn cause(&self) -> Cause {
         match self {
             Self::Unreachable(cause) | Self::Lost(cause) | Self::Released(cause) => cause.clone(),
             Self::Broken(error) => format!("the server sent what is no frame: {error}").into(),
@@ -258,7 +282,7 @@ impl Reader {
     /// it is none. Returns the bytes read, too.
     pub(super) fn turn(
         &mut self,
-        mut stream: &TcpStream,
+        mut source: impl Read,
         mut take: impl FnMut(Frame) -> Result<Flow, DecodeError>,
     ) -> (usize, Turn) {
         let mut total = 0;
@@ -271,7 +295,7 @@ impl Reader {
             if total >= TURN {
                 return (total, Turn::More);
             }
-            match stream.read(self.decoder.spare()) {
+            match source.read(self.decoder.spare()) {
                 Ok(0) => return (total, Turn::Ended(End::Closed)),
                 Ok(n) => {
                     total += n;
@@ -301,7 +325,7 @@ impl End {
     pub(super) fn reason(self) -> Reason {
         match self {
             Self::Closed => Reason::Lost("closed by the server".into()),
-            Self::Failed(e) => Reason::Lost(e.to_string().into()),
+            Self::Failed(e) => Reason::Lost(tls::cause_of(&e).unwrap_or_else(|| e.to_string().into())),
             Self::Broken(error) => Reason::Broken(error),
         }
     }

@@ -8,8 +8,9 @@
 //!  └─ ─ ─ ─ ─ ─ ─ Backoff ◀────────────┘
 //! ```
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use super::Cause;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
@@ -28,7 +29,7 @@ enum State {
     Idle,
     Connecting,
     Open { since: Instant },
-    Backoff { until: Instant, cause: Arc<str> },
+    Backoff { until: Instant, cause: Cause },
 }
 
 /// What a caller that wants to send finds.
@@ -39,7 +40,7 @@ pub(crate) enum Admission {
     /// A connection is there or on its way.
     Join,
     /// The last attempt failed a moment ago, because of this.
-    Refuse(Arc<str>),
+    Refuse(Cause),
 }
 
 impl Endpoint {
@@ -63,7 +64,7 @@ impl Endpoint {
     }
 
     /// The attempt failed, or the connection was lost. `jitter` in 0..1 spreads clients that lost the same server.
-    pub(crate) fn failed(&mut self, now: Instant, cause: Arc<str>, jitter: f64) {
+    pub(crate) fn failed(&mut self, now: Instant, cause: Cause, jitter: f64) {
         if let State::Open { since } = self.state
             && now.saturating_duration_since(since) >= PROVEN
         {

@@ -3,6 +3,9 @@
 //! Whoever has something to send writes it himself while the socket takes it; what is left over is flushed by the
 //! io thread when the socket has room again. The lock keeps frames whole. It is held for one round of non-blocking
 //! writes at most.
+//!
+//! Where bytes are encrypted on their way, one thread alone writes: the others leave what they have here, and the
+//! first one to do so wakes it.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -19,8 +22,9 @@ pub(crate) trait Socket {
 #[derive(Debug)]
 pub(crate) struct Outbox {
     state: Mutex<State>,
-    /// The socket has refused bytes, and the io thread flushes when it is writable again. Outside of the lock, so
-    /// that the io thread, which hears "writable" with every read event, need not wait for somebody's write.
+    /// The socket has refused bytes, and the io thread flushes when it is writable again; or it is to write anyway,
+    /// and has been told. Outside of the lock, so that the io thread, which hears "writable" with every read event,
+    /// need not wait for somebody's write.
     blocked: AtomicBool,
     /// Told when there is room again, and when the phase changes.
     changed: Condvar,
@@ -40,6 +44,8 @@ pub(crate) enum Refused {
 pub(crate) enum Taken {
     /// It is written, or will be by the io thread.
     Accepted,
+    /// It waits for the io thread, which has to be told.
+    Left,
     /// The socket failed. The io thread closes the connection and completes what waits on it.
     Broken(io::Error),
 }
@@ -47,7 +53,17 @@ pub(crate) enum Taken {
 impl Outbox {
     /// Takes frames while fewer than `limit` bytes wait; the last one may go beyond it.
     pub(crate) fn new(limit: usize) -> Self {
+        Self::with(limit, false)
+    }
+
+    /// One that senders never write from: the io thread takes everything out with [`relay`](Self::relay).
+    pub(crate) fn relayed(limit: usize) -> Self {
+        Self::with(limit, true)
+    }
+
+    fn with(limit: usize, relayed: bool) -> Self {
         let state = State {
+            relayed,
             phase: Phase::Opening,
             limit,
             bytes: Vec::new(),
@@ -69,7 +85,7 @@ impl Outbox {
         room_by: Option<Instant>,
     ) -> Result<Taken, Refused> {
         let mut state = self.admit(room_by)?;
-        if state.phase != Phase::Open || !state.is_empty() {
+        if state.relayed || state.phase != Phase::Open || !state.is_empty() {
             state.append(frame, opaque, 0);
             return Ok(self.write_out(&mut state, socket));
         }
@@ -109,7 +125,24 @@ impl Outbox {
         self.write_until_blocked(&mut state, socket)
     }
 
-    /// Whether `writable` has something to do.
+    /// The io thread's part where it alone writes: moves up to `most` bytes to `into`, which count as written. False
+    /// when nothing is left.
+    pub(crate) fn relay(&self, into: &mut Vec<u8>, most: usize) -> bool {
+        let mut state = self.state.lock();
+        state.announced = false;
+        if state.phase != Phase::Open {
+            return false;
+        }
+        let taken = state.unwritten().len().min(most);
+        into.extend_from_slice(state.unwritten().get(..taken).unwrap_or_default());
+        state.advance(taken);
+        let more = !state.is_empty();
+        self.blocked.store(more, Ordering::SeqCst);
+        self.tell_waiters(&state);
+        more
+    }
+
+    /// Whether `writable`, or `relay`, has something to do.
     pub(crate) fn is_blocked(&self) -> bool {
         self.blocked.load(Ordering::SeqCst)
     }
@@ -120,7 +153,8 @@ impl Outbox {
         if state.phase == Phase::Opening {
             state.phase = Phase::Open;
         }
-        let taken = self.write_until_blocked(&mut state, socket);
+        let taken =
+            if state.relayed { self.leave(&state) } else { self.write_until_blocked(&mut state, socket) };
         self.changed.notify_all();
         taken
     }
@@ -180,7 +214,21 @@ impl Outbox {
     }
 
     fn write_out<S: Socket>(&self, state: &mut State, socket: &S) -> Taken {
-        if self.is_blocked() { Taken::Accepted } else { self.write_until_blocked(state, socket) }
+        if self.is_blocked() {
+            Taken::Accepted
+        } else if state.relayed {
+            self.leave(state)
+        } else {
+            self.write_until_blocked(state, socket)
+        }
+    }
+
+    /// Leaves everything to the io thread. Whoever raises the flag tells it.
+    fn leave(&self, state: &State) -> Taken {
+        if state.phase != Phase::Open || state.is_empty() || self.blocked.swap(true, Ordering::SeqCst) {
+            return Taken::Accepted;
+        }
+        Taken::Left
     }
 
     /// Writes until the socket refuses.
@@ -233,6 +281,8 @@ fn write_directly<S: Socket>(frame: &[u8], socket: &S, written: &mut usize) -> i
 #[derive(Debug)]
 struct State {
     phase: Phase,
+    /// The io thread alone writes.
+    relayed: bool,
     limit: usize,
     /// The first `start` bytes are written.
     bytes: Vec<u8>,

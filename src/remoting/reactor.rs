@@ -20,11 +20,13 @@ use mio::net::TcpStream;
 use mio::{Events, Poll, Token};
 
 use super::attempt::Candidates;
-use super::connection::{Conn, Flow, Reader, Reason, Turn};
+use super::connection::{Conn, End, Flow, Reader, Reason, Turn};
 use super::jitter::Jitter;
 use super::resolve::Resolved;
 use super::shared::Shared;
+use super::tls::{Plan, Session};
 use super::{Incoming, LinkEvent};
+use crate::error::ErrorKind;
 use crate::protocol::{DecodeError, Frame};
 
 pub(super) const WAKER: Token = Token(0);
@@ -66,11 +68,19 @@ struct Connecting {
     peer: SocketAddr,
     until: Instant,
     candidates: Candidates,
+    plan: Option<Plan>,
+    /// Once the socket is connected, with TLS.
+    session: Option<Session>,
 }
 
 struct Open {
     conn: Arc<Conn>,
     reader: Reader,
+    session: Option<Session>,
+    /// The server has said something.
+    heard: bool,
+    /// A write of ours failed: when there is nothing more to read, it ends.
+    failed: Option<Reason>,
 }
 
 impl Reactor {
@@ -124,6 +134,7 @@ impl Reactor {
         }
         if woken {
             self.obey();
+            self.relay_all();
         }
         self.read();
         self.keep_time(woken);
@@ -144,14 +155,12 @@ impl Reactor {
     }
 
     fn on_event(&mut self, token: Token, event: &Event) {
-        match self.sockets.get(&token) {
+        match self.sockets.get_mut(&token) {
             None => {}
             Some(Socket::Connecting(_)) => self.advance(token),
             Some(Socket::Open(open)) => {
-                if event.is_writable() && open.conn.outbox.is_blocked() {
-                    open.conn.settle(open.conn.writable());
-                }
-                if (event.is_readable() || event.is_read_closed() || event.is_error())
+                let failed = event.is_writable() && !open.writable();
+                if (failed || event.is_readable() || event.is_read_closed() || event.is_error())
                     && !self.readable.contains(&token)
                 {
                     self.readable.push(token);
@@ -176,18 +185,39 @@ impl Reactor {
     fn read(&mut self) {
         for token in std::mem::take(&mut self.readable) {
             let Some(Socket::Open(open)) = self.sockets.get_mut(&token) else { continue };
-            match open.read(&self.shared) {
-                Turn::Drained | Turn::Stopped => {}
-                Turn::More => self.readable.push(token),
-                Turn::Ended(end) => {
-                    let conn = open.conn.clone();
-                    // A write that failed knows more than a read that finds the socket shut down.
-                    let reason = conn.failure().cloned().unwrap_or_else(|| end.reason());
-                    self.sockets.remove(&token);
-                    self.end(&conn, &reason);
+            let turn = open.read(&self.shared);
+            let reason = match turn {
+                Turn::More => {
+                    self.readable.push(token);
+                    continue;
                 }
+                Turn::Drained | Turn::Stopped => match open.failed.take() {
+                    None => continue,
+                    Some(reason) => reason,
+                },
+                Turn::Ended(end) => open.reason(end),
+            };
+            let conn = open.conn.clone();
+            self.sockets.remove(&token);
+            self.end(&conn, &reason);
+        }
+    }
+
+    // TLS: what senders leave in their outboxes
+
+    fn relay_all(&mut self) {
+        let mut failed = Vec::new();
+        for (token, socket) in &mut self.sockets {
+            if let Socket::Open(open) = socket
+                && open.conn.outbox.is_blocked()
+                && open.session.as_ref().is_some_and(|session| !session.is_stuck())
+                && !open.relay()
+            {
+                failed.push(*token);
             }
         }
+        // The server may have said why.
+        self.readable.extend(failed);
     }
 
     // Time
@@ -208,7 +238,7 @@ impl Reactor {
             _ => None,
         });
         for token in late.collect::<Vec<_>>() {
-            self.attempt_failed(token, "timed out");
+            self.attempt_timed_out(token);
         }
         while let Some(at) = self.resolving.iter().position(|(_, until)| *until <= now) {
             let (conn, _) = self.resolving.swap_remove(at);
@@ -241,10 +271,10 @@ impl Reactor {
     fn is_done(&self) -> bool {
         let Some(flush_until) = self.stop else { return false };
         let mut open = self.sockets.values().filter_map(|socket| match socket {
-            Socket::Open(open) => Some(&open.conn),
+            Socket::Open(open) => Some(open),
             Socket::Connecting(_) => None,
         });
-        Instant::now() >= flush_until || open.all(|conn| conn.outbox.len() == 0)
+        Instant::now() >= flush_until || open.all(Open::is_flushed)
     }
 
     fn close(&mut self, conn: &Arc<Conn>, why: Arc<str>) {
@@ -253,11 +283,12 @@ impl Reactor {
             Socket::Connecting(connecting) => Arc::ptr_eq(&connecting.conn, conn).then_some(*token),
             Socket::Open(open) => Arc::ptr_eq(&open.conn, conn).then_some(*token),
         });
-        if let Some(Socket::Connecting(mut connecting)) = token.and_then(|token| self.sockets.remove(&token))
-        {
-            self.deregister(&mut connecting.stream);
+        match token.and_then(|token| self.sockets.remove(&token)) {
+            Some(Socket::Connecting(mut connecting)) => self.deregister(&mut connecting.stream),
+            Some(Socket::Open(mut open)) => open.say_goodbye(),
+            None => {}
         }
-        self.end(conn, &Reason::Released(why));
+        self.end(conn, &Reason::Released(why.into()));
     }
 
     /// Fails what waits on a connection whose socket is not in the table any more.
@@ -280,7 +311,11 @@ impl Reactor {
                 None
             }
         }));
-        self.sockets.clear();
+        for (_, socket) in self.sockets.drain() {
+            if let Socket::Open(mut open) = socket {
+                open.say_goodbye();
+            }
+        }
         self.resolving.clear();
         self.readable.clear();
         conns.sort_by_key(Arc::as_ptr);
@@ -301,12 +336,74 @@ impl Open {
     fn read(&mut self, shared: &Shared) -> Turn {
         let conn = &self.conn;
         let Some(stream) = conn.stream() else { return Turn::Drained };
-        let (bytes, turn) = self.reader.turn(stream, |frame| deliver(shared, conn, frame));
+        let take = |frame| deliver(shared, conn, frame);
+        let (bytes, turn) = match &mut self.session {
+            None => self.reader.turn(stream, take),
+            Some(session) => self.reader.turn(session.reader(stream), take),
+        };
         if bytes > 0 {
+            self.heard = true;
             shared.received.fetch_add(bytes as u64, Ordering::Relaxed);
             conn.hear(Instant::now());
         }
+        // TLS answers some of what comes by itself.
+        let answers = self.session.as_ref().is_some_and(Session::has_unwritten);
+        if answers && !matches!(turn, Turn::Ended(_)) && !self.relay() {
+            return Turn::More;
+        }
         turn
+    }
+
+    /// The socket has room again. False as of `relay`.
+    fn writable(&mut self) -> bool {
+        let conn = &self.conn;
+        match &self.session {
+            None if conn.outbox.is_blocked() => conn.settle(conn.writable()),
+            Some(session) if session.has_unwritten() || conn.outbox.is_blocked() => return self.relay(),
+            _ => {}
+        }
+        true
+    }
+
+    /// With TLS: writes what waits. False if that failed: it ends when everything is read that the server has said.
+    fn relay(&mut self) -> bool {
+        let (Some(session), Some(stream)) = (&mut self.session, self.conn.stream()) else { return true };
+        match session.flush(&self.conn.outbox, stream) {
+            Ok(false) => true,
+            Ok(true) => {
+                self.conn.wake_io();
+                true
+            }
+            Err(e) => {
+                self.failed = Some(Reason::Lost(e.to_string().into()));
+                false
+            }
+        }
+    }
+
+    fn is_flushed(&self) -> bool {
+        self.conn.outbox.len() == 0 && !self.session.as_ref().is_some_and(Session::has_unwritten)
+    }
+
+    fn say_goodbye(&mut self) {
+        if let (Some(session), Some(stream)) = (&mut self.session, self.conn.stream()) {
+            session.say_goodbye(stream);
+        }
+    }
+
+    /// A write that failed knows more than a read that finds the socket shut down, and TLS more than both.
+    fn reason(&mut self, end: End) -> Reason {
+        let wants_tls = matches!(end, End::Closed) && !self.heard && self.session.is_none();
+        let read = match wants_tls {
+            true => {
+                Reason::Lost("closed by the server without a word: one that wants TLS does that, too".into())
+            }
+            false => end.reason(),
+        };
+        if read.cause().kind() != ErrorKind::Unreachable {
+            return read;
+        }
+        self.failed.take().or_else(|| self.conn.failure().cloned()).unwrap_or(read)
     }
 }
 

@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 
 pub(crate) use self::peer::Peer;
 use self::turn::{Loop, WAKER};
+use super::tls::Acceptor;
 use crate::protocol::{Frame, MAX_FRAME};
 
 /// What a server does with its connections. Everything is called on the server's one thread, and must not block: while
@@ -47,6 +48,8 @@ pub(crate) struct ServerConfig {
     pub(crate) high_water: usize,
     /// A peer that lets so many bytes wait is cut off; default 256 MiB.
     pub(crate) outbox_limit: usize,
+    /// Has everybody speak TLS; default: nobody.
+    pub(crate) tls: Option<Acceptor>,
 }
 
 impl Default for ServerConfig {
@@ -56,6 +59,7 @@ impl Default for ServerConfig {
             max_frame: MAX_FRAME,
             high_water: 4 << 20,
             outbox_limit: 256 << 20,
+            tls: None,
         }
     }
 }

@@ -32,7 +32,7 @@ pub(super) struct Shared {
     born: Instant,
     pub(super) queued: Mutex<Vec<Arc<Conn>>>,
     commands: Sender<Command>,
-    waker: Waker,
+    waker: Arc<Waker>,
 }
 
 #[derive(Default)]
@@ -48,7 +48,7 @@ pub(super) struct Link {
 }
 
 impl Shared {
-    pub(super) fn new(config: RemotingConfig, commands: Sender<Command>, waker: Waker) -> Self {
+    pub(super) fn new(config: RemotingConfig, commands: Sender<Command>, waker: Arc<Waker>) -> Self {
         Self {
             config,
             endpoints: Mutex::new(Endpoints::default()),
@@ -116,7 +116,7 @@ impl Shared {
         link.conn = None;
         match reason {
             Reason::Released(_) | Reason::Shutdown => link.endpoint.released(),
-            _ => link.endpoint.failed(Instant::now(), reason.text(), jitter),
+            _ => link.endpoint.failed(Instant::now(), reason.cause(), jitter),
         }
     }
 
@@ -158,7 +158,8 @@ impl Shared {
                 Admission::Connect => {}
             }
             let number = self.next_link.fetch_add(1, Ordering::Relaxed);
-            let conn = Arc::new(Conn::new(address.into(), number, self.config.outbox_limit, now));
+            let relay = self.config.tls.as_ref().map(|_| self.waker.clone());
+            let conn = Arc::new(Conn::new(address.into(), number, self.config.outbox_limit, relay, now));
             link.conn.insert(conn).clone()
         };
         self.command(Command::Connect(conn.clone()));
@@ -228,8 +229,10 @@ impl Endpoints {
 impl Conn {
     /// A failed write ends the connection. The io thread does that; shutting the socket down lets it know.
     pub(super) fn settle(&self, taken: Taken) {
-        if let Taken::Broken(error) = taken {
-            self.broken(&error);
+        match taken {
+            Taken::Accepted => {}
+            Taken::Left => self.wake_io(),
+            Taken::Broken(error) => self.broken(&error),
         }
     }
 

@@ -54,6 +54,8 @@ fn builders_are_plain_data() {
     builder::<ClusterBuilder>();
     builder::<Fault>();
     builder::<Credentials>();
+    #[cfg(feature = "tls")]
+    builder::<rocketmq_sync::Tls>();
     #[cfg(feature = "acl")]
     builder::<rocketmq_sync::broker::Rights>();
 }

@@ -29,6 +29,8 @@ mod replay;
 mod retry;
 mod rooms;
 mod support;
+#[cfg(feature = "tls")]
+mod tls;
 mod vectors;
 mod wire;
 

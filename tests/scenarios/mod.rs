@@ -3,6 +3,7 @@
 
 #![allow(dead_code, reason = "each test program runs its part of them")]
 
+pub mod certificates;
 pub mod crash;
 pub mod embedded;
 pub mod everything;

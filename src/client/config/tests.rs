@@ -96,11 +96,30 @@ fn the_environment_completes_and_setters_win() {
 }
 
 #[test]
-fn half_of_a_key_pair_and_a_certificate_that_cannot_be_used_are_mistakes() {
+fn half_of_a_key_pair_is_a_mistake() {
     let half = |name: &str| (name == "P_ACCESS_KEY").then(|| "me".to_owned());
     assert_eq!(settings_of(&builder().environment("P").check(half).err().unwrap()), ["environment"]);
-    let tls = |name: &str| (name == "P_TLS_CA").then(|| "/etc/ca.pem".to_owned());
-    assert_eq!(settings_of(&builder().environment("P").check(tls).err().unwrap()), ["environment"]);
+}
+
+fn tls_ca(name: &str) -> Option<String> {
+    (name == "P_TLS_CA").then(|| "/etc/ca.pem".to_owned())
+}
+
+#[cfg(not(feature = "tls"))]
+#[test]
+fn an_authority_in_the_environment_is_a_mistake_without_tls() {
+    assert_eq!(settings_of(&builder().environment("P").check(tls_ca).err().unwrap()), ["environment"]);
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn an_authority_in_the_environment_switches_tls_on_unless_it_is_set() {
+    let shown = |builder: ClientBuilder| format!("{:?}", builder.environment("P").check(tls_ca).unwrap().tls);
+    assert!(shown(builder()).contains("/etc/ca.pem"));
+    assert!(shown(builder().tls(Tls::ca_file("other.pem"))).contains("other.pem"));
+    assert!(builder().check(tls_ca).unwrap().tls.is_none());
+    let unnamed = builder().tls(Tls::insecure().server_name("a b")).check(no_variables);
+    assert_eq!(settings_of(&unnamed.err().unwrap()), ["tls"]);
 }
 
 #[test]

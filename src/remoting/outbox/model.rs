@@ -108,3 +108,36 @@ fn loom_two_senders_never_mix_their_frames() {
         assert!(read == b"abcd" || read == b"cdab", "{read:?}");
     });
 }
+
+/// Where the io thread alone writes: whoever leaves bytes while it is not told already, tells it.
+#[test]
+fn loom_what_is_left_for_the_io_thread_is_always_taken() {
+    loom::model(|| {
+        let outbox = Arc::new(Outbox::relayed(100));
+        let woken = Arc::new(AtomicBool::new(false));
+        let send = |outbox: &Outbox, woken: &AtomicBool, frame: &[u8]| {
+            if let Ok(Taken::Left) = outbox.send(frame, None, &Pipe::new(), None) {
+                woken.store(true, Ordering::SeqCst);
+            }
+        };
+        outbox.open(&Pipe::new());
+        let sender = {
+            let (outbox, woken) = (outbox.clone(), woken.clone());
+            loom::thread::spawn(move || {
+                send(&outbox, &woken, b"ab");
+                send(&outbox, &woken, b"cd");
+            })
+        };
+        let mut taken = Vec::new();
+        let mut turn = || {
+            if woken.swap(false, Ordering::SeqCst) {
+                while outbox.relay(&mut taken, 3) {}
+            }
+        };
+        turn();
+        turn();
+        sender.join().expect("the sender does not panic");
+        turn();
+        assert_eq!(taken, b"abcd");
+    });
+}

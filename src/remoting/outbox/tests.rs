@@ -247,3 +247,26 @@ fn any_sequence_of_sends_and_cancels_keeps_frames_whole() {
     let expected: String = expected.into_iter().map(|(_, frame)| frame).collect();
     assert_eq!(pipe.got(), expected);
 }
+
+#[test]
+fn where_the_io_thread_alone_writes_the_first_sender_tells_it() {
+    let pipe = Pipe::with_room(100);
+    let outbox = Outbox::relayed(8);
+    assert!(matches!(send(&outbox, "early", 1, &pipe), Ok(Taken::Accepted)), "it is not open yet");
+    assert!(matches!(outbox.open(&pipe), Taken::Left));
+    assert!(matches!(send(&outbox, "more", 2, &pipe), Ok(Taken::Accepted)), "somebody has told it");
+    assert_eq!(send(&outbox, "x", 3, &pipe).unwrap_err(), Refused::Full);
+
+    let mut taken = Vec::new();
+    assert!(outbox.relay(&mut taken, 6), "there is more");
+    assert!(!outbox.cancel(2), "some of it is out");
+    assert!(!outbox.relay(&mut taken, 6));
+    assert_eq!((&taken[..], outbox.len(), outbox.is_blocked()), (&b"earlymore"[..], 0, false));
+
+    assert_eq!(append(&outbox, "third", 4), Ok(true));
+    assert!(matches!(outbox.flush(&pipe), Taken::Left));
+    assert!(outbox.cancel(4));
+    assert!(!outbox.relay(&mut taken, 6));
+    assert_eq!((taken.len(), pipe.writes.get()), (9, 0));
+    assert_eq!(outbox.close(), []);
+}

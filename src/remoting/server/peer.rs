@@ -27,6 +27,8 @@ struct Inner {
     remote: SocketAddr,
     local: SocketAddr,
     outbox: Outbox,
+    /// With TLS the server's thread alone writes.
+    relayed: bool,
     encoding: AtomicU8,
     flags: AtomicU8,
     server: Weak<Shared>,
@@ -51,10 +53,10 @@ impl Peer {
         stream: TcpStream,
         remote: SocketAddr,
         local: SocketAddr,
-        outbox_limit: usize,
+        outbox: Outbox,
+        relayed: bool,
         server: &Arc<Shared>,
     ) -> Self {
-        let outbox = Outbox::new(outbox_limit);
         outbox.open(&stream);
         Self(Arc::new(Inner {
             id: token.0 as u64,
@@ -63,6 +65,7 @@ impl Peer {
             remote,
             local,
             outbox,
+            relayed,
             encoding: AtomicU8::new(0),
             flags: AtomicU8::new(0),
             server: Arc::downgrade(server),
@@ -140,6 +143,10 @@ impl Peer {
         &self.0.stream
     }
 
+    pub(super) fn outbox(&self) -> &Outbox {
+        &self.0.outbox
+    }
+
     pub(super) fn note_encoding(&self, encoding: Encoding) {
         let encoding = if encoding == Encoding::Binary { BINARY } else { 0 };
         self.0.encoding.store(encoding, Ordering::Relaxed);
@@ -159,9 +166,10 @@ impl Peer {
         self.waiting() < high_water
     }
 
-    /// Whether it has been closed by `close`, or by `close_after_flush` and everything is written.
-    pub(super) fn is_to_be_closed(&self) -> bool {
-        self.has(CLOSE) || (self.has(CLOSE_AFTER_FLUSH) && self.waiting() == 0)
+    /// Whether it has been closed by `close`, or by `close_after_flush` and everything is written; `unwritten` says
+    /// that something left the outbox and is not.
+    pub(super) fn is_to_be_closed(&self, unwritten: bool) -> bool {
+        self.has(CLOSE) || (self.has(CLOSE_AFTER_FLUSH) && self.waiting() == 0 && !unwritten)
     }
 
     fn is_closing(&self) -> bool {
@@ -208,11 +216,11 @@ impl Peer {
     }
 
     fn appended(&self, first: bool) {
-        if thread::current().id() != self.0.server_thread {
+        if thread::current().id() != self.0.server_thread && !self.0.relayed {
             match self.flush() {
                 Taken::Broken(e) => self.broken(&e),
                 Taken::Accepted if self.has(UNREAD) => self.touch(),
-                Taken::Accepted => {}
+                Taken::Accepted | Taken::Left => {}
             }
         } else if first {
             self.touch();
@@ -220,7 +228,7 @@ impl Peer {
     }
 
     /// Has the loop look at this peer.
-    fn touch(&self) {
+    pub(super) fn touch(&self) {
         let Some(server) = self.0.server.upgrade() else { return };
         server.touched.lock().push(self.clone());
         if thread::current().id() != self.0.server_thread {

@@ -12,9 +12,12 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 
 use super::{Handler, Peer, ServerConfig, Shared};
+use crate::protocol::Frame;
 use crate::remoting::call::guard;
 use crate::remoting::connection::{End, Flow, Reader, Turn};
-use crate::remoting::outbox::Taken;
+use crate::remoting::outbox::{Outbox, Taken};
+use crate::remoting::tls::Acceptor;
+use crate::remoting::tls::{Session, cause_of};
 
 pub(super) const WAKER: Token = Token(0);
 const LISTENER: Token = Token(1);
@@ -39,6 +42,7 @@ pub(super) struct Loop<H> {
 struct Link {
     peer: Peer,
     reader: Reader,
+    session: Option<Session>,
 }
 
 impl<H: Handler> Loop<H> {
@@ -133,8 +137,13 @@ impl<H: Handler> Loop<H> {
         let token = Token(self.next_token);
         self.next_token += 1;
         self.poll.registry().register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
-        let peer = Peer::new(token, stream, remote, local, self.config.outbox_limit, &self.shared);
-        self.links.insert(token, Link { peer: peer.clone(), reader: Reader::new(self.config.max_frame) });
+        let session = self.config.tls.as_ref().map(Acceptor::begin).transpose();
+        let session = session.map_err(|cause| io::Error::other(cause.to_string()))?;
+        let limit = self.config.outbox_limit;
+        let outbox = if session.is_some() { Outbox::relayed(limit) } else { Outbox::new(limit) };
+        let peer = Peer::new(token, stream, remote, local, outbox, session.is_some(), &self.shared);
+        let reader = Reader::new(self.config.max_frame);
+        self.links.insert(token, Link { peer: peer.clone(), reader, session });
         if !guard("the handler's `opened`", || self.handler.opened(&peer)) {
             peer.close();
         }
@@ -142,12 +151,10 @@ impl<H: Handler> Loop<H> {
     }
 
     fn on_event(&mut self, token: Token, writable: bool) {
-        let Some(link) = self.links.get(&token) else { return };
+        let Some(link) = self.links.get_mut(&token) else { return };
         if writable {
-            if let Taken::Broken(e) = link.peer.writable() {
-                link.peer.broken(&e);
-            }
-            if link.peer.is_to_be_closed() {
+            link.writable();
+            if link.is_to_be_closed() {
                 return self.close(token);
             }
         }
@@ -172,6 +179,9 @@ impl<H: Handler> Loop<H> {
                 Turn::Ended(end) => {
                     match end {
                         End::Closed => {}
+                        End::Failed(e) if cause_of(&e).is_some() => {
+                            log::info!("{} was refused: {e}", link.peer.remote());
+                        }
                         End::Failed(e) => log::debug!("{}: {e}", link.peer.remote()),
                         End::Broken(e) => log::debug!("{} sent what is no frame: {e}", link.peer.remote()),
                     }
@@ -196,10 +206,9 @@ impl<H: Handler> Loop<H> {
                 return;
             }
             for peer in touched {
-                if let Taken::Broken(e) = peer.flush() {
-                    peer.broken(&e);
-                }
-                if peer.is_to_be_closed() {
+                let Some(link) = self.links.get_mut(&peer.token()) else { continue };
+                link.flush();
+                if link.is_to_be_closed() {
                     self.close(peer.token());
                 } else if peer.take_unread() {
                     self.want_to_read(peer.token());
@@ -209,7 +218,10 @@ impl<H: Handler> Loop<H> {
     }
 
     fn close(&mut self, token: Token) {
-        let Some(link) = self.links.remove(&token) else { return };
+        let Some(mut link) = self.links.remove(&token) else { return };
+        if let Some(session) = &mut link.session {
+            session.say_goodbye(link.peer.stream());
+        }
         link.peer.hang_up();
         guard("the handler's `closed`", || self.handler.closed(&link.peer));
     }
@@ -224,13 +236,54 @@ impl<H: Handler> Loop<H> {
 impl Link {
     fn read(&mut self, handler: &mut impl Handler, high_water: usize) -> Turn {
         let peer = &self.peer;
-        let (_, turn) = self.reader.turn(peer.stream(), |frame| {
+        let take = |frame: Frame| {
             peer.note_encoding(frame.encoding());
             if !guard("the handler's `frame`", || handler.frame(peer, frame)) {
                 peer.close();
             }
             Ok(if peer.is_readable(high_water) { Flow::Next } else { Flow::Stop })
-        });
+        };
+        let (_, turn) = match &mut self.session {
+            None => self.reader.turn(peer.stream(), take),
+            Some(session) => self.reader.turn(session.reader(peer.stream()), take),
+        };
+        // TLS answers some of what comes by itself, and what was sent during the handshake waits for its end.
+        if self.session.is_some() && !matches!(turn, Turn::Ended(_)) {
+            self.flush();
+        }
         turn
+    }
+
+    /// Writes what the socket takes of what has been sent.
+    fn flush(&mut self) {
+        let flushed = match &mut self.session {
+            None => self.peer.flush(),
+            Some(session) => match session.flush(self.peer.outbox(), self.peer.stream()) {
+                Ok(more) => {
+                    if more {
+                        self.peer.touch();
+                    }
+                    return;
+                }
+                Err(e) => Taken::Broken(e),
+            },
+        };
+        if let Taken::Broken(e) = flushed {
+            self.peer.broken(&e);
+        }
+    }
+
+    fn writable(&mut self) {
+        if self.session.is_some() {
+            return self.flush();
+        }
+        if let Taken::Broken(e) = self.peer.writable() {
+            self.peer.broken(&e);
+        }
+    }
+
+    fn is_to_be_closed(&self) -> bool {
+        let unwritten = self.session.as_ref().is_some_and(Session::has_unwritten);
+        self.peer.is_to_be_closed(unwritten)
     }
 }

@@ -15,7 +15,7 @@ fn with_resolver(
     Remoting::start(RemotingConfig { resolver: Arc::new(resolver), ..RemotingConfig::default() }).unwrap()
 }
 
-fn unreachable_cause(outcome: Result<Frame, CallError>) -> Arc<str> {
+fn unreachable_cause(outcome: Result<Frame, CallError>) -> Cause {
     match outcome {
         Err(CallError::Unreachable { cause }) => cause,
         other => panic!("{other:?}"),

@@ -109,7 +109,7 @@ fn a_refused_connection_is_told_at_once_and_then_backed_off() {
     assert_eq!(again, CallError::BackingOff { cause: cause.clone() });
     assert!(started.elapsed() < SOON / 2);
     let Ok(LinkEvent::Down { error, .. }) = events.recv_timeout(SOON) else { panic!("no Down") };
-    assert_eq!(error, *cause);
+    assert_eq!(error, *cause.text());
 
     // The server comes up: the next attempt that is due finds it.
     let served = serve_at(&address, |peer, command| peer.send(&answer_to(&command)));

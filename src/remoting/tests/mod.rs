@@ -8,6 +8,8 @@ mod full;
 mod life;
 mod listening;
 mod pair;
+#[cfg(feature = "tls")]
+mod tls;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -99,11 +101,19 @@ fn serve(on_command: impl FnMut(&Peer, RemotingCommand) + Send + 'static) -> Ser
 }
 
 fn serve_at(at: &str, on_command: impl FnMut(&Peer, RemotingCommand) + Send + 'static) -> Served {
+    serve_with(ServerConfig::default(), at, on_command)
+}
+
+fn serve_with(
+    config: ServerConfig,
+    at: &str,
+    on_command: impl FnMut(&Peer, RemotingCommand) + Send + 'static,
+) -> Served {
     let listener = TcpListener::bind(at).unwrap();
     let (peers, peers_seen) = unbounded();
     let (closed, closed_seen) = unbounded();
     let handler = Scripted { peers, closed, on_command };
-    let server = Server::start(listener, ServerConfig::default(), handler).unwrap();
+    let server = Server::start(listener, config, handler).unwrap();
     let address = server.local_address().to_string();
     Served { server, address, peers: peers_seen, closed: closed_seen }
 }
