@@ -4,7 +4,7 @@
 //! (promise 12): [`Told`] holds what each broker has acknowledged on its present connection. [`Beats`] decides when a
 //! broker gets its next heartbeat. A heartbeat that is wanted while one is out is sent after it, never dropped.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use super::timers::Timers;
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Content {
     /// The version of each subscription, by group and topic.
-    pub(crate) consumers: HashMap<String, HashMap<String, i64>>,
+    pub(crate) consumers: BTreeMap<String, BTreeMap<String, i64>>,
     pub(crate) producers: BTreeSet<String>,
 }
 
@@ -31,10 +31,10 @@ impl Content {
     }
 }
 
-/// What each broker has acknowledged. Shared: written by `rmq-control`, and by `rmq-io` when a connection begins or ends.
+/// What each broker has acknowledged. Looked up for every pull, and a tree of a few names is quicker than hashing them. Shared: written by `rmq-control`, and by `rmq-io` when a connection begins or ends.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
-    brokers: Mutex<HashMap<Arc<str>, Broker>>,
+    brokers: Mutex<BTreeMap<Arc<str>, Broker>>,
 }
 
 #[derive(Debug, Default)]

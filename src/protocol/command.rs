@@ -1,7 +1,9 @@
 //! One command, and the fields of its header.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
+use std::ops::Range;
 
 use super::{DecodeError, Header, RequestCode, ResponseCode};
 
@@ -132,7 +134,7 @@ impl RemotingCommand {
     }
 
     /// Sets one field.
-    pub fn field(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Self {
+    pub fn field(mut self, name: impl Into<Cow<'static, str>>, value: impl AsRef<str>) -> Self {
         self.fields.set(name, value);
         self
     }
@@ -201,67 +203,117 @@ impl fmt::Debug for RemotingCommand {
 ///
 /// A name occurs once. Two sets of fields are equal when the same names have the same values, in any order: Java
 /// writes them in the order of a hash table.
+///
+/// The texts stand one behind the other: a request has a dozen of them, and every pull is one.
 #[derive(Clone, Default)]
-pub struct Fields(Vec<(Cow<'static, str>, String)>);
+pub struct Fields {
+    entries: Vec<Entry>,
+    text: String,
+}
+
+#[derive(Clone)]
+struct Entry {
+    name: Name,
+    value: Range<usize>,
+}
+
+#[derive(Clone)]
+enum Name {
+    Known(&'static str),
+    Text(Range<usize>),
+}
 
 impl Fields {
     /// The value under a name.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+        self.entries.get(self.position(name)?).map(|entry| self.value_of(entry))
     }
 
     /// Sets a value, in place of an older one.
-    pub fn set(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) {
-        let (name, value) = (name.into(), value.into());
-        match self.0.iter_mut().find(|(own, _)| *own == name) {
-            Some((_, old)) => *old = value,
-            None => self.0.push((name, value)),
+    pub fn set(&mut self, name: impl Into<Cow<'static, str>>, value: impl AsRef<str>) {
+        let name = name.into();
+        let known = self.position(&name);
+        let value = self.take_up(value.as_ref());
+        if let Some(entry) = known.and_then(|index| self.entries.get_mut(index)) {
+            entry.value = value;
+            return;
         }
+        let name = match name {
+            Cow::Borrowed(name) => Name::Known(name),
+            Cow::Owned(name) => Name::Text(self.take_up(&name)),
+        };
+        self.entries.push(Entry { name, value });
     }
 
     /// Removes a value and returns it.
     pub fn remove(&mut self, name: &str) -> Option<String> {
-        let index = self.0.iter().position(|(own, _)| own == name)?;
-        Some(self.0.remove(index).1)
+        let entry = self.entries.remove(self.position(name)?);
+        Some(self.value_of(&entry).to_owned())
     }
 
     /// All names and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (&**name, value.as_str()))
+        self.entries.iter().map(|entry| (self.name_of(entry), self.value_of(entry)))
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.entries.is_empty()
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.entries.len()
     }
 
-    /// For decoders: of two fields with one name the last counts, which `from_wire` sees to once,
+    /// Makes room for so many more of usual length.
+    pub(super) fn reserve(&mut self, fields: usize) {
+        self.entries.reserve(fields);
+        self.text.reserve(fields * 16);
+    }
+
+    /// For decoders: of two fields with one name the last counts, which `remove_duplicates` sees to once,
     /// so that a frame full of fields does not cost its square.
-    pub(super) fn push_unchecked(&mut self, name: String, value: String) {
-        self.0.push((Cow::Owned(name), value));
+    pub(super) fn push_unchecked(&mut self, name: &str, value: &str) {
+        let (name, value) = (Name::Text(self.take_up(name)), self.take_up(value));
+        self.entries.push(Entry { name, value });
     }
 
     pub(super) fn remove_duplicates(&mut self) {
-        if self.0.len() <= 32 {
-            let mut index = self.0.len();
-            while index > 0 {
-                index -= 1;
-                let (before, from_here) = self.0.split_at(index);
-                let Some((name, _)) = from_here.first() else { break };
-                if let Some(earlier) = before.iter().position(|(other, _)| other == name) {
-                    self.0.remove(earlier);
-                }
-            }
-            return;
+        let mut keep = self.last_of_each_name();
+        self.entries.retain(|_| keep.pop().unwrap_or(true));
+    }
+
+    /// Of each entry, from the last to the first, whether its name has not come yet.
+    fn last_of_each_name(&self) -> Vec<bool> {
+        let names = self.entries.iter().map(|entry| self.name_of(entry));
+        if self.len() <= 32 {
+            let earlier = |index: usize, name| names.clone().skip(index + 1).all(|other| other != name);
+            return names.clone().enumerate().map(|(index, name)| earlier(index, name)).rev().collect();
         }
-        let mut seen = std::collections::HashSet::new();
-        let mut keep: Vec<bool> = self.0.iter().rev().map(|(name, _)| seen.insert(name.clone())).collect();
-        self.0.retain(|_| keep.pop().unwrap_or(true));
+        let mut seen = HashSet::new();
+        names.rev().map(|name| seen.insert(name)).collect()
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        self.entries.iter().position(|entry| self.name_of(entry) == name)
+    }
+
+    fn name_of<'a>(&'a self, entry: &'a Entry) -> &'a str {
+        match &entry.name {
+            Name::Known(name) => name,
+            Name::Text(range) => self.text.get(range.clone()).unwrap_or_default(),
+        }
+    }
+
+    fn value_of(&self, entry: &Entry) -> &str {
+        self.text.get(entry.value.clone()).unwrap_or_default()
+    }
+
+    fn take_up(&mut self, text: &str) -> Range<usize> {
+        let start = self.text.len();
+        self.text.push_str(text);
+        start..self.text.len()
     }
 }
 

@@ -96,6 +96,7 @@ macro_rules! headers {
 
         impl Header for $name {
             fn write(&self, fields: &mut Fields) {
+                fields.reserve(const { [$($wire),*].len() });
                 $(Value::write(&self.$field, $wire, fields);)*
             }
 

@@ -1,6 +1,6 @@
 //! What the handles and the io thread of a client share: the connections by address, and how a sender finds his.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ pub(super) struct Shared {
 
 #[derive(Default)]
 pub(super) struct Endpoints {
-    pub(super) links: HashMap<Arc<str>, Link>,
+    pub(super) links: BTreeMap<Arc<str>, Link>,
     pub(super) closed: bool,
 }
 

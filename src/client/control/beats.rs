@@ -126,7 +126,7 @@ impl Control {
     }
 }
 
-fn versions(consumer: &ConsumerData) -> std::collections::HashMap<String, i64> {
+fn versions(consumer: &ConsumerData) -> std::collections::BTreeMap<String, i64> {
     let subscriptions = consumer.subscription_data_set.iter();
     subscriptions.map(|subscription| (subscription.topic.clone(), subscription.sub_version)).collect()
 }

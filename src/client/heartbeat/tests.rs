@@ -3,8 +3,8 @@ use super::*;
 const INTERVAL: Duration = Duration::from_secs(30);
 
 fn content(version: i64) -> Arc<Content> {
-    let topics = HashMap::from([("orders".to_owned(), version)]);
-    Arc::new(Content { consumers: HashMap::from([("g".to_owned(), topics)]), producers: BTreeSet::new() })
+    let topics = BTreeMap::from([("orders".to_owned(), version)]);
+    Arc::new(Content { consumers: BTreeMap::from([("g".to_owned(), topics)]), producers: BTreeSet::new() })
 }
 
 /// One broker with an open connection, of this number.

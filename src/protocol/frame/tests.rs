@@ -311,3 +311,35 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_pull_answer_reads_the_same_by_the_quick_way_and_by_the_long_one() {
+    let fields = r#""nextBeginOffset":"42","minOffset":"0","maxOffset":"99","suggestWhichBrokerId":"1""#;
+    let texts = [
+        format!(
+            r#"{{"code":0,"extFields":{{{fields}}},"flag":1,"language":"JAVA","opaque":7,"remark":"FOUND","version":455}}"#
+        ),
+        format!(r#"{{"code":0,"flag":1,"extFields":{{{fields},"offsetDelta":"-3"}},"opaque":7}}"#),
+        format!(r#"{{"code":19,"extFields":{{{fields}}},"flag":1,"remark":"a \"quoted\" word","opaque":7}}"#),
+        format!(r#"{{ "code" : 20, "extFields" : {{ {fields} }}, "flag" : 1 }}"#),
+        r#"{"code":1,"extFields":{},"flag":1,"opaque":7,"remark":"no"}"#.to_owned(),
+    ];
+    for text in texts {
+        let mut bytes = (text.len() as u32 + 4).to_be_bytes().to_vec();
+        bytes.extend_from_slice(&(text.len() as u32).to_be_bytes());
+        bytes.extend_from_slice(text.as_bytes());
+        let frame = Frame::parse(bytes).unwrap();
+        let command = frame.command().unwrap();
+        let answer = frame.pull_answer().unwrap();
+        assert_eq!(answer.code.0, command.code, "{text}");
+        let field = |name| command.fields.get(name).map_or(0, |value| value.parse().unwrap());
+        let told = answer.offsets.unwrap_or_default();
+        assert_eq!(told.next_begin_offset, field("nextBeginOffset"), "{text}");
+        assert_eq!(
+            (told.max_offset, told.offset_delta),
+            (field("maxOffset"), field("offsetDelta")),
+            "{text}"
+        );
+        assert_eq!(answer.remark.is_some(), command.code == 1, "{text}");
+    }
+}

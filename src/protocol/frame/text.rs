@@ -65,6 +65,51 @@ pub(super) fn quick_head(header: &[u8]) -> Option<Head> {
     }
 }
 
+/// Shows every member of a header and of its fields, as text: whether it is one of the fields, its name, its value.
+/// `None` under the same conditions as [`quick_head`], or if the visitor has had enough.
+pub(super) fn quick_walk<'a>(
+    header: &'a [u8],
+    mut visit: impl FnMut(bool, &'a [u8], &'a [u8]) -> Option<()>,
+) -> Option<()> {
+    let mut rest = header.strip_prefix(b"{")?;
+    let mut within_fields = false;
+    loop {
+        let (name, after) = quick_string(rest)?;
+        let value = after.strip_prefix(b":")?;
+        rest = match value.split_first()? {
+            (b'"', _) => {
+                let (value, after) = quick_string(value)?;
+                visit(within_fields, name, value)?;
+                after
+            }
+            (b'{', fields) if !within_fields && name == b"extFields" => {
+                within_fields = true;
+                if fields.first() != Some(&b'}') {
+                    rest = fields;
+                    continue;
+                }
+                fields
+            }
+            _ => {
+                let digits = |byte: &u8| byte.is_ascii_digit() || *byte == b'-';
+                let (value, after) =
+                    value.split_at_checked(value.iter().take_while(|byte| digits(byte)).count())?;
+                visit(within_fields, name, value)?;
+                after
+            }
+        };
+        if within_fields && let Some(after) = rest.strip_prefix(b"}") {
+            within_fields = false;
+            rest = after;
+        }
+        rest = match rest.split_first()? {
+            (b',', after) => after,
+            (b'}', after) if !within_fields => return after.is_empty().then_some(()),
+            _ => return None,
+        };
+    }
+}
+
 /// The inside of the string that begins here, and what comes after it.
 #[inline]
 fn quick_string(text: &[u8]) -> Option<(&[u8], &[u8])> {

@@ -236,6 +236,20 @@ pub fn find_quote(bytes: &[u8]) -> Option<usize> {
     Some(words.len() * 8 + found)
 }
 
+/// The whole number that these digits are.
+pub fn integer(text: &[u8]) -> Option<i64> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    if digits.is_empty() || digits.len() > 18 {
+        // Too long for arithmetic without checks.
+        return std::str::from_utf8(text).ok()?.parse().ok();
+    }
+    let mut number = 0;
+    for digit in digits {
+        number = number * 10 + i64::from(digit.is_ascii_digit().then(|| digit - b'0')?);
+    }
+    Some(if digits.len() < text.len() { -number } else { number })
+}
+
 /// How long the object or list is that begins here. Eight bytes without bracket or backslash only change whether we
 /// are in a string, by the number of their quotes.
 pub fn nested_length(bytes: &[u8]) -> Option<usize> {
@@ -391,6 +405,16 @@ mod tests {
             "{\"a\":[}",
         ] {
             assert!(members(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn whole_numbers() {
+        for number in [0, 7, -7, 1_234_567_890, 999_999_999_999_999_999, i64::MAX, i64::MIN] {
+            assert_eq!(integer(number.to_string().as_bytes()), Some(number));
+        }
+        for text in ["", "-", "--1", "1a", "1 ", "9223372036854775808", "99999999999999999999"] {
+            assert_eq!(integer(text.as_bytes()), None, "{text}");
         }
     }
 

@@ -74,6 +74,13 @@ impl Records<'_> {
         self.stopped
     }
 
+    /// How many messages there are if all are as long as the next one, so that a list of them need not grow. Never
+    /// more than there is room for.
+    pub fn expected(&self) -> usize {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        cut(rest).map_or(0, |first| rest.len() / first.len())
+    }
+
     fn next_stored(&mut self) -> Option<Result<Record, BadRecord>> {
         let rest = self.bytes.get(self.at..).filter(|rest| !rest.is_empty())?;
         let start = self.at;
@@ -218,6 +225,9 @@ fn cut(rest: &[u8]) -> Option<&[u8]> {
 /// piece of known size, so that the bounds are checked once.
 fn read(message: &[u8], start: u32) -> Result<Record, DecodeError> {
     let fixed: &[u8; 40] = message.first_chunk().ok_or_else(|| ends_early(start, message))?;
+    if u32::try_from(message.len()).ok().and_then(|length| start.checked_add(length)).is_none() {
+        return Err(DecodeError::new("lies beyond 4 GiB").at(start as usize));
+    }
     let magic = i32_at(fixed, 4);
     if magic != MAGIC_V1 && magic != MAGIC_V2 {
         return Err(unknown_version(magic, start));
@@ -271,15 +281,14 @@ impl Parts<'_> {
         Ok(array)
     }
 
-    /// So many bytes, as a range in the bytes that the message is in. Messages lie within 4 GiB of bytes.
+    /// So many bytes, as a range in the bytes that the message is in.
     #[inline]
     fn range(&mut self, length: i32) -> Result<(u32, u32), DecodeError> {
         let end = usize::try_from(length).ok().and_then(|length| self.at.checked_add(length));
         let end = end.filter(|end| *end <= self.message.len()).ok_or_else(|| self.wrong_length(length))?;
         let from = std::mem::replace(&mut self.at, end);
-        let place =
-            |position: usize| u32::try_from(position).ok().and_then(|place| self.start.checked_add(place));
-        place(from).zip(place(end)).ok_or_else(|| self.wrong_length(length))
+        // Both are within the message, whose end has been checked to be a `u32`.
+        Ok((self.start.wrapping_add(from as u32), self.start.wrapping_add(end as u32)))
     }
 
     #[cold]
