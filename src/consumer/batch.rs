@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use super::run::Run;
 use super::slot::Slot;
 use crate::client::{ConsumeStatus, Verdict};
 use crate::message::{Message, MessageQueue, MessageView};
@@ -25,7 +26,8 @@ pub struct Batch {
 /// What ties a batch to the consumer that it comes from.
 struct Control {
     slot: Arc<Slot>,
-    deadline: Instant,
+    /// The consume timeout.
+    timeout: Duration,
 }
 
 impl Batch {
@@ -79,7 +81,7 @@ impl Batch {
     /// When the consume timeout is over.
     pub fn deadline(&self) -> Instant {
         match &self.control {
-            Some(control) => control.deadline,
+            Some(control) => control.slot.begun().checked_add(control.timeout).unwrap_or_else(far),
             None => Instant::now() + Duration::from_secs(15 * 60),
         }
     }
@@ -94,12 +96,12 @@ impl Batch {
     }
 
     /// For one consume thread, to be filled again for each call.
-    pub(super) fn of(slot: Arc<Slot>, deadline: Instant) -> Self {
+    pub(super) fn of(slot: Arc<Slot>, timeout: Duration) -> Self {
         Self {
             messages: Vec::new(),
             queue: MessageQueue::new("", "", 0),
             answers: Mutex::default(),
-            control: Some(Control { slot, deadline }),
+            control: Some(Control { slot, timeout }),
         }
     }
 
@@ -113,10 +115,21 @@ impl Batch {
         self.queue = queue.clone();
     }
 
-    pub(super) fn set_deadline(&mut self, deadline: Instant) {
-        if let Some(control) = &mut self.control {
-            control.deadline = deadline;
+    /// Puts a message of this run into a place, the ones before it being taken. The view that is there already serves
+    /// again where it can.
+    pub(super) fn put(&mut self, place: usize, run: &Run, index: u32) -> Option<&mut MessageView> {
+        if !self.messages.get_mut(place).is_some_and(|view| run.turn(view, index)) {
+            let view = run.view(index)?;
+            self.messages.truncate(place);
+            self.messages.push(view);
         }
+        self.messages.get_mut(place)
+    }
+
+    /// Only so many are there, without answers.
+    pub(super) fn keep(&mut self, messages: usize) {
+        self.messages.truncate(messages);
+        self.answers.get_mut().clear();
     }
 
     pub(super) fn messages_mut(&mut self) -> &mut Vec<MessageView> {
@@ -161,6 +174,11 @@ impl fmt::Debug for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Batch").field("queue", &self.queue).field("messages", &self.messages).finish()
     }
+}
+
+/// A timeout too long to be expressed is no timeout.
+fn far() -> Instant {
+    Instant::now() + Duration::from_secs(365 * 24 * 3600)
 }
 
 #[cfg(test)]

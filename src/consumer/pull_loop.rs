@@ -79,11 +79,12 @@ impl PullLoop {
                 Ok(PullEvent::Stop) | Err(RecvTimeoutError::Disconnected) => return,
                 Ok(event) => {
                     self.handle(event);
-                    for event in self.events.clone().try_iter().take(DRAIN - 1) {
-                        if matches!(event, PullEvent::Stop) {
-                            return;
+                    for _ in 1..DRAIN {
+                        match self.events.try_recv() {
+                            Ok(PullEvent::Stop) => return,
+                            Ok(event) => self.handle(event),
+                            Err(_) => break,
                         }
-                        self.handle(event);
                     }
                     self.instance.flush();
                 }

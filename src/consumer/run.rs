@@ -1,6 +1,5 @@
 //! One pull answer, from decoding to commit.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -65,15 +64,15 @@ impl Run {
         if self.records.is_empty() { 0 } else { self.source.bytes.len() }
     }
 
-    /// The views of some of its messages.
-    pub fn views(&self, range: Range<u32>) -> impl Iterator<Item = MessageView> + '_ {
-        let records = self.records.get(range.start as usize..range.end as usize).unwrap_or_default();
-        records.iter().map(|record| MessageView::new(self.source.clone(), *record))
-    }
-
     /// The view of one message.
     pub fn view(&self, index: u32) -> Option<MessageView> {
         self.records.get(index as usize).map(|record| MessageView::new(self.source.clone(), *record))
+    }
+
+    /// Makes a view of another message of this run one of that message. Whether it could.
+    pub fn turn(&self, view: &mut MessageView, index: u32) -> bool {
+        let record = self.records.get(index as usize).filter(|_| Arc::ptr_eq(view.source(), &self.source));
+        record.map(|record| view.turn_to(*record)).is_some()
     }
 
     /// The offset of one message.

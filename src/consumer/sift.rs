@@ -46,11 +46,12 @@ pub fn sift(
     now: Instant,
 ) -> Result<Sifted, String> {
     let Asked { from: asked, next, offset_delta } = asked;
-    let mut records: Vec<Record> = Vec::new();
+    let walk = protocol::records(&bytes, body);
+    let mut records: Vec<Record> = Vec::with_capacity(walk.expected());
     let mut unreadable = Vec::new();
     let mut broken = None;
     let mut last: Option<i64> = None;
-    for record in protocol::records(&bytes, body) {
+    for record in walk {
         let (record, readable) = match record {
             Ok(record) => (record, true),
             Err(bad) => match place_of(&bad) {

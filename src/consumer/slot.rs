@@ -25,8 +25,10 @@ pub struct Slot {
     call: AtomicU64,
     /// First and one past the last index of the claimed messages.
     range: AtomicU64,
-    /// Nanoseconds since `base`.
+    /// Nanoseconds since `base`, by the clock of the client.
     started: AtomicU64,
+    /// The same by the machine's.
+    begun: AtomicU64,
     base: Instant,
     /// Changes when the thread goes to another run, not for each call.
     work: Mutex<Option<Work>>,
@@ -88,6 +90,7 @@ impl Slot {
             call: AtomicU64::new(0),
             range: AtomicU64::new(0),
             started: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
             base: now,
             work: Mutex::new(None),
             cancelled: AtomicBool::new(false),
@@ -111,11 +114,21 @@ impl Slot {
         *self.work.lock() = None;
     }
 
-    /// A listener call begins.
-    pub fn begin(&self, range: &Range<u32>, now: Instant) {
+    /// Nanoseconds since this slot was made: times are taken once per message, and counting in one word is cheaper.
+    pub fn nanos(&self, at: Instant) -> u64 {
+        u64::try_from(at.saturating_duration_since(self.base).as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// When the present call began, or the last one, by the machine's clock.
+    pub fn begun(&self) -> Instant {
+        self.base + Duration::from_nanos(self.begun.load(Ordering::Relaxed))
+    }
+
+    /// A listener call begins, at this moment by the machine's clock and by that of the client.
+    pub fn begin(&self, range: &Range<u32>, begun: u64, started: u64) {
         self.range.store(u64::from(range.start) << 32 | u64::from(range.end), Ordering::Relaxed);
-        let nanos = now.saturating_duration_since(self.base).as_nanos();
-        self.started.store(u64::try_from(nanos).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.begun.store(begun, Ordering::Relaxed);
+        self.started.store(started, Ordering::Relaxed);
         self.cancelled.store(false, Ordering::Relaxed);
         let number = self.call.load(Ordering::Relaxed) >> PHASE_BITS;
         self.call.store((number + 1) << PHASE_BITS | RUNNING, Ordering::Release);
@@ -221,7 +234,7 @@ mod tests {
     fn a_call_in_time_keeps_its_verdict() {
         let slot = slot();
         let now = Instant::now();
-        slot.begin(&(3..5), now);
+        slot.begin(&(3..5), slot.nanos(now), slot.nanos(now));
         let running = slot.running(now + Duration::from_secs(2)).unwrap();
         assert_eq!((running.range.clone(), running.since), (3..5, Duration::from_secs(2)));
         assert!(slot.end());
@@ -233,13 +246,13 @@ mod tests {
     fn an_expired_call_has_lost_its_verdict_and_the_next_one_has_not() {
         let slot = slot();
         let now = Instant::now();
-        slot.begin(&(0..1), now);
+        slot.begin(&(0..1), slot.nanos(now), slot.nanos(now));
         let running = slot.running(now).unwrap();
         assert!(slot.expire(&running) && slot.is_cancelled());
         assert!(!slot.expire(&running), "once");
         assert!(slot.running(now).is_none() && slot.is_busy(), "still inside the listener");
         assert!(!slot.end());
-        slot.begin(&(1..2), now);
+        slot.begin(&(1..2), slot.nanos(now), slot.nanos(now));
         assert!(!slot.is_cancelled());
         assert!(!slot.expire(&running), "another call");
         assert!(slot.end());

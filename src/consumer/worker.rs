@@ -34,7 +34,7 @@ pub(super) fn run(core: &Arc<Core>, slot: &Arc<Slot>, number: usize) {
         slot,
         number,
         listener: None,
-        batch: Batch::of(slot.clone(), Instant::now()),
+        batch: Batch::of(slot.clone(), core.settings.consume_timeout),
         indices: Vec::new(),
         consumed: Arc::default(),
         inflater: Inflater::default(),
@@ -86,7 +86,8 @@ impl Worker<'_> {
         self.consumed = self.slot.counts.by_topic.of(queue.queue().shared_topic());
         queue.facts.last_consume.store(self.core.instance.clock().millis(), Ordering::Relaxed);
 
-        let begun = Instant::now();
+        let begun = self.slot.nanos(Instant::now());
+        let born = self.slot.nanos(run.born());
         let mut now = begun;
         let mut messages = 0;
         let mut range = taken.range;
@@ -97,7 +98,7 @@ impl Worker<'_> {
                 // Before the call, which may take hours: nobody needs to look after messages that nobody can take.
                 self.core.ready.went(run.len() as usize);
             }
-            now = self.call(queue, &run, range.clone(), taken.retried, now);
+            now = self.call(queue, &run, range.clone(), taken.retried, born, now);
             if last || taken.retried.is_some() {
                 break;
             }
@@ -107,40 +108,39 @@ impl Worker<'_> {
             }
         }
         self.core.settled(queue, queue.settle_if_stopped());
-        self.core.note_listener_time(now.saturating_duration_since(begun), messages);
+        self.core.note_listener_time(Duration::from_nanos(now.saturating_sub(begun)), messages);
         self.slot.put_down();
         self.batch.clear();
     }
 
-    /// One listener call, and what follows from it. `now` is when the last one ended; returns when this one did.
+    /// One listener call, and what follows from it. `now` is when the last one ended; returns when this one did. Times
+    /// are nanoseconds of the slot.
     fn call(
         &mut self,
         queue: &Arc<ProcessQueue>,
         run: &Arc<Run>,
         range: Range<u32>,
         retried: Option<u32>,
-        now: Instant,
-    ) -> Instant {
+        born: u64,
+        now: u64,
+    ) -> u64 {
         self.fill(queue, run, range.clone(), retried);
         if self.batch.is_empty() {
             return now;
         }
         let core = self.core;
         let clock = core.instance.clock();
-        let by_clock = if clock.is_manual() { clock.instant() } else { now };
-        // A timeout too long to be expressed is no timeout.
-        let deadline = now.checked_add(core.settings.consume_timeout).unwrap_or(now + FAR);
-        self.batch.set_deadline(deadline);
-        self.slot.begin(&range, by_clock);
+        let by_clock = if clock.is_manual() { self.slot.nanos(clock.instant()) } else { now };
+        self.slot.begin(&range, now, by_clock);
         if !core.watched.load(Ordering::Relaxed) && !core.watched.swap(true, Ordering::AcqRel) {
             core.post_timer(TimerEvent::Watch(core.clone()));
         }
         let verdict = self.listen();
-        let ended = Instant::now();
-        let took = ended.saturating_duration_since(now);
+        let ended = self.slot.nanos(Instant::now());
+        let took = ended.saturating_sub(now);
         self.slot.counts.listener_time.record_alone(took);
         self.consumed.took(took);
-        self.slot.counts.wait_time.record_alone(now.saturating_duration_since(run.born()));
+        self.slot.counts.wait_time.record_alone(now.saturating_sub(born));
         if self.slot.end() {
             self.settle(queue, run, &verdict, retried);
         } else {
@@ -154,39 +154,26 @@ impl Worker<'_> {
     /// The batch of these messages, inflated. One that cannot be read is a dead letter at once: trying again cannot
     /// help.
     fn fill(&mut self, queue: &Arc<ProcessQueue>, run: &Arc<Run>, range: Range<u32>, retried: Option<u32>) {
-        self.batch.clear();
         self.indices.clear();
-        for (index, mut view) in range.clone().zip(run.views(range)) {
+        for index in range {
+            let Some(view) = self.batch.put(self.indices.len(), run, index) else { continue };
             if let Some(times) = retried {
                 view.set_reconsume_times(times);
             }
-            if let Err(problem) = self.make_readable(run, index, &mut view) {
-                let (id, queue_name) = (view.message_id(), queue.queue());
-                log::error!(
-                    "message {id} of {queue_name} cannot be read and becomes a dead letter: {problem}"
-                );
-                self.send_back(queue, run, index, Back::DeadLetter, view.reconsume_times());
+            let readable = if run.is_unreadable(index) {
+                Err(DecodeError::new("its bytes are damaged"))
+            } else {
+                inflate(&mut self.inflater, view)
+            };
+            let Err(problem) = readable else {
+                self.indices.push(index);
                 continue;
-            }
-            self.indices.push(index);
-            self.batch.messages_mut().push(view);
+            };
+            let (id, queue_name, times) = (view.message_id(), queue.queue(), view.reconsume_times());
+            log::error!("message {id} of {queue_name} cannot be read and becomes a dead letter: {problem}");
+            self.send_back(queue, run, index, Back::DeadLetter, times);
         }
-    }
-
-    fn make_readable(&mut self, run: &Run, index: u32, view: &mut MessageView) -> Result<(), DecodeError> {
-        if run.is_unreadable(index) {
-            return Err(DecodeError::new("its bytes are damaged"));
-        }
-        self.inflate(view)
-    }
-
-    fn inflate(&mut self, view: &mut MessageView) -> Result<(), DecodeError> {
-        if view.is_compressed() {
-            let compression = Compression::of(view.sys_flag())?;
-            let inflated = self.inflater.inflate(compression, view.body(), MAX_INFLATED)?;
-            view.set_body(inflated.into());
-        }
-        Ok(())
+        self.batch.keep(self.indices.len());
     }
 
     /// Runs the user's code. A panic counts as "later".
@@ -226,7 +213,7 @@ impl Worker<'_> {
         self.core.directs.fetch_sub(1, Ordering::Relaxed);
         let begun = Instant::now();
         let mut view = direct.message.clone();
-        let came = match self.inflate(&mut view) {
+        let came = match inflate(&mut self.inflater, &mut view) {
             Err(error) => Came::Unreadable(error.to_string()),
             Ok(()) => {
                 self.batch.clear();
@@ -287,4 +274,11 @@ impl Worker<'_> {
     }
 }
 
-const FAR: Duration = Duration::from_secs(365 * 24 * 3600);
+fn inflate(inflater: &mut Inflater, view: &mut MessageView) -> Result<(), DecodeError> {
+    if view.is_compressed() {
+        let compression = Compression::of(view.sys_flag())?;
+        let inflated = inflater.inflate(compression, view.body(), MAX_INFLATED)?;
+        view.set_body(inflated.into());
+    }
+    Ok(())
+}

@@ -224,6 +224,12 @@ impl MessageView {
         Self { source, record, inflated: None, reconsume_times: None, offset_id: OnceLock::new() }
     }
 
+    /// Turns to another message of the same source, which saves counting references to it.
+    pub fn turn_to(&mut self, record: Record) {
+        self.record = record;
+        (self.inflated, self.reconsume_times, self.offset_id) = (None, None, OnceLock::new());
+    }
+
     /// Sets the inflated body; the message is not compressed any more.
     pub fn set_body(&mut self, inflated: Arc<[u8]>) {
         self.inflated = Some(inflated);
