@@ -32,17 +32,20 @@ pub fn run(args: &Args) -> Outcome {
         .consume_threads(threads)
         .consume_batch_size(batch)
         .pull_batch_size(pull)
-        .consume_concurrently(move |batch| {
-            counting.call();
-            for message in batch {
-                counting.message(message.body());
+        .consume_concurrently_with(move |thread| {
+            let counting = counting.clone();
+            move |batch| {
+                counting.call(thread);
+                for message in batch {
+                    counting.message(message.body());
+                }
             }
         });
     let started = Instant::now();
     let consumer = builder.start()?;
     let mut os_threads = 0;
     let complete = until(timeout, || {
-        if os_threads == 0 && tally.unique.load(Ordering::Relaxed) > count / 2 {
+        if os_threads == 0 && tally.unique() > count / 2 {
             os_threads = status("Threads");
         }
         tally.is_complete()
@@ -51,7 +54,7 @@ pub fn run(args: &Args) -> Outcome {
     let first = tally.first.get().copied().unwrap_or(end);
     let seconds = end.at.duration_since(first.at).as_secs_f64();
     let pulls = testing::pulls_sent(&consumer);
-    let unique = tally.unique.load(Ordering::Relaxed);
+    let unique = tally.unique();
     let cpu = end.user - first.user + end.system - first.system;
     println!(
         "{{\"op\":\"drain\",\"mode\":\"{mode}\",\"topic\":\"{topic}\",\"group\":\"{group}\",\"complete\":{complete},\
@@ -61,7 +64,7 @@ pub fn run(args: &Args) -> Outcome {
          \"pulls\":{pulls},\"pulls_per_s\":{:.0},\"sleeps_per_pull\":{:.2}}}",
         tally.duplicates.load(Ordering::Relaxed),
         tally.alien.load(Ordering::Relaxed),
-        tally.calls.load(Ordering::Relaxed),
+        tally.calls(),
         tally.seconds(0),
         tally.seconds(1),
         tally.seconds(2),

@@ -40,11 +40,13 @@ pub fn status(key: &str) -> u64 {
 /// Counts what is delivered, by the sequence number at the beginning of each body.
 pub struct Tally {
     want: u64,
+    /// A bit per message; those of the last word that are no message are set from the beginning.
     seen: Vec<AtomicU64>,
-    pub unique: AtomicU64,
+    /// Words with all bits set. Counting these instead of messages keeps the threads out of each other's way.
+    full: AtomicU64,
     pub duplicates: AtomicU64,
     pub alien: AtomicU64,
-    pub calls: AtomicU64,
+    calls: Vec<Apart>,
     begun: AtomicBool,
     pub first: OnceLock<Mark>,
     /// When half, nine tenths and 99 of a hundred were there, and when all were.
@@ -55,19 +57,20 @@ impl Tally {
     pub fn new(want: u64) -> Self {
         Self {
             want,
-            seen: (0..want.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
-            unique: AtomicU64::new(0),
+            seen: (0..want.div_ceil(64)).map(|word| AtomicU64::new(!bits(want, word))).collect(),
+            full: AtomicU64::new(0),
             duplicates: AtomicU64::new(0),
             alien: AtomicU64::new(0),
-            calls: AtomicU64::new(0),
+            calls: (0..COUNTERS).map(|_| Apart::default()).collect(),
             begun: AtomicBool::new(false),
             first: OnceLock::new(),
             shares: Default::default(),
         }
     }
 
-    pub fn call(&self) {
-        self.calls.fetch_add(1, Ordering::Relaxed);
+    /// By this thread.
+    pub fn call(&self, thread: usize) {
+        self.calls[thread % COUNTERS].0.fetch_add(1, Ordering::Relaxed);
         if !self.begun.load(Ordering::Relaxed) && !self.begun.swap(true, Ordering::AcqRel) {
             self.first.get_or_init(Mark::now);
         }
@@ -82,16 +85,34 @@ impl Tally {
             return;
         };
         let bit = 1 << (number % 64);
-        if word.fetch_or(bit, Ordering::Relaxed) & bit != 0 {
-            self.duplicates.fetch_add(1, Ordering::Relaxed);
-            return;
+        let before = word.fetch_or(bit, Ordering::AcqRel);
+        if before & bit != 0 {
+            let counter = if number < self.want { &self.duplicates } else { &self.alien };
+            counter.fetch_add(1, Ordering::Relaxed);
+        } else if before | bit == u64::MAX {
+            self.filled();
         }
-        let unique = self.unique.fetch_add(1, Ordering::Relaxed) + 1;
+    }
+
+    fn filled(&self) {
+        let full = self.full.fetch_add(1, Ordering::AcqRel) + 1;
         for (mark, hundredths) in self.shares.iter().zip([50, 90, 99, 100]) {
-            if unique == (self.want * hundredths).div_ceil(100) {
+            if full == (self.seen.len() as u64 * hundredths).div_ceil(100) {
                 mark.get_or_init(Mark::now);
             }
         }
+    }
+
+    /// How many different messages have come.
+    pub fn unique(&self) -> u64 {
+        let here = |(word, seen): (u64, &AtomicU64)| {
+            u64::from((seen.load(Ordering::Acquire) & bits(self.want, word)).count_ones())
+        };
+        (0..).zip(&self.seen).map(here).sum()
+    }
+
+    pub fn calls(&self) -> u64 {
+        self.calls.iter().map(|calls| calls.0.load(Ordering::Relaxed)).sum()
     }
 
     pub fn is_complete(&self) -> bool {
@@ -106,6 +127,19 @@ impl Tally {
         }
     }
 }
+
+/// Which bits of this word stand for messages.
+fn bits(want: u64, word: u64) -> u64 {
+    let messages = want.saturating_sub(word * 64).min(64);
+    if messages == 64 { u64::MAX } else { (1 << messages) - 1 }
+}
+
+const COUNTERS: usize = 64;
+
+/// On a cache line of its own.
+#[derive(Default)]
+#[repr(align(64))]
+struct Apart(AtomicU64);
 
 /// Looks at a condition until it holds or the time is over.
 pub fn until(timeout: Duration, mut holds: impl FnMut() -> bool) -> bool {
