@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::error::Mistake;
+use crate::message::topic_problem;
 use crate::remoting::{Credentials, Tls};
 
 use super::name_server;
@@ -33,6 +34,7 @@ pub struct ClientBuilder {
     pub(super) heartbeat_interval: Duration,
     pub(super) cache_limit: usize,
     pub(super) max_frame_size: usize,
+    pub(super) trace_topic: Option<String>,
     pub(super) clock: Clock,
 }
 
@@ -63,6 +65,7 @@ impl ClientBuilder {
             heartbeat_interval: Duration::from_secs(30),
             cache_limit: 256 << 20,
             max_frame_size: 16 << 20,
+            trace_topic: None,
             clock: Clock::system(),
         }
     }
@@ -192,6 +195,19 @@ impl ClientBuilder {
         self
     }
 
+    /// Records who sent and consumed which message when, in this topic: what the official console and `mqadmin
+    /// queryMsgTraceById` show. Default: off. Java: `enableTrace` and `traceTopic`; its topic, and theirs unless they are
+    /// told otherwise, is `"RMQ_SYS_TRACE_TOPIC"`, which brokers have with `traceTopicEnable`.
+    ///
+    /// Sends of producers and calls of push consumers' listeners are recorded, not one-way sends, and not where a broker
+    /// says that it wants no trace (`traceOn`). `rmq-trace` stores the records about a second later, and the last ones
+    /// at the shutdown, within its grace. Nobody waits for it: when records come faster than brokers store them, some
+    /// are dropped, which is counted in [`ClientStats::lost_traces`](crate::ClientStats::lost_traces) and logged.
+    pub fn trace_topic(mut self, topic: impl Into<String>) -> Self {
+        self.trace_topic = Some(topic.into());
+        self
+    }
+
     /// The clock of heartbeats, routes, commits and retries. Default: the machine's.
     #[cfg(feature = "testing")]
     #[doc(hidden)]
@@ -231,6 +247,7 @@ impl ClientBuilder {
                 heartbeat_interval: self.heartbeat_interval,
                 cache_limit: self.cache_limit,
                 max_frame_size: self.max_frame_size,
+                trace_topic: self.trace_topic.clone(),
                 clock: self.clock.clone(),
             })
         } else {
@@ -264,6 +281,7 @@ pub(crate) struct ClientConfig {
     pub(crate) heartbeat_interval: Duration,
     pub(crate) cache_limit: usize,
     pub(crate) max_frame_size: usize,
+    pub(crate) trace_topic: Option<String>,
     pub(crate) clock: Clock,
 }
 
@@ -396,6 +414,9 @@ impl Check<'_> {
         }
         self.between("route_interval", builder.route_interval, SHORTEST_INTERVAL, Duration::from_secs(3600));
         self.between("heartbeat_interval", builder.heartbeat_interval, SHORTEST_INTERVAL, LONGEST_HEARTBEAT);
+        if let Some(problem) = builder.trace_topic.as_deref().and_then(topic_problem) {
+            self.mistake("trace_topic", problem);
+        }
         if builder.cache_limit == 0 {
             self.mistake("cache_limit", "0 bytes hold no message");
         }
@@ -477,6 +498,7 @@ impl fmt::Debug for ClientBuilder {
             .field("heartbeat_interval", &self.heartbeat_interval)
             .field("cache_limit", &self.cache_limit)
             .field("max_frame_size", &self.max_frame_size)
+            .field("trace_topic", &self.trace_topic)
             .finish()
     }
 }

@@ -40,6 +40,8 @@ pub struct ClientStats {
     pub bytes_sent: u64,
     /// Bytes of fetched messages that are held at present.
     pub cached_bytes: usize,
+    /// Records of the message trace that were dropped or could not be stored, since the start.
+    pub lost_traces: u64,
     /// Threads of this client, its producers and consumers.
     pub threads: usize,
 }
@@ -167,7 +169,7 @@ impl Instance {
         self.members.lock().clear();
         let hooks = self.at_end.lock().take();
         for hook in hooks.into_iter().flatten() {
-            hook();
+            hook(left());
         }
         drop(self.inbox.send(Input::Stop));
         let control = self.control.lock().take();
@@ -175,6 +177,11 @@ impl Instance {
             log::error!("thread rmq-control panicked");
         }
         self.remoting.shutdown(FLUSH);
+        for thread in std::mem::take(&mut *self.late_threads.lock()) {
+            if thread.join().is_err() {
+                log::error!("a thread of client {} panicked", self.id);
+            }
+        }
         self.drop_extensions();
         report.elapsed = began.elapsed();
         log::info!("client {}: {report}", self.id);

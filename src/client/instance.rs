@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -53,13 +53,16 @@ pub(crate) struct Instance {
     pub(super) implicit: AtomicBool,
     /// `None` once they have run.
     pub(super) at_end: Mutex<Option<Vec<Hook>>>,
+    /// Threads that may wait for a server until the connections are closed.
+    pub(super) late_threads: Mutex<Vec<JoinHandle<()>>>,
     ids: UniqueIds,
     extensions: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     cached_bytes: Arc<AtomicUsize>,
+    lost_traces: Arc<AtomicU64>,
 }
 
-/// What runs when the client is shut down.
-pub(super) type Hook = Box<dyn FnOnce() + Send>;
+/// What runs when the client is shut down, with what is left of the grace.
+pub(super) type Hook = Box<dyn FnOnce(Duration) + Send>;
 
 /// What a new instance is made of.
 pub(super) struct Parts {
@@ -93,9 +96,11 @@ impl Instance {
             life: Life::default(),
             implicit: AtomicBool::new(false),
             at_end: Mutex::new(Some(Vec::new())),
+            late_threads: Mutex::default(),
             ids: UniqueIds::new(parts.ip, std::process::id()),
             extensions: Mutex::default(),
             cached_bytes: Arc::default(),
+            lost_traces: Arc::default(),
         }
     }
 
@@ -155,6 +160,11 @@ impl Instance {
         &self.cached_bytes
     }
 
+    /// Where records of the message trace that come to nothing are counted.
+    pub(super) fn lost_traces(&self) -> &Arc<AtomicU64> {
+        &self.lost_traces
+    }
+
     pub(super) fn stats(&self) -> ClientStats {
         let remoting = self.remoting.stats();
         ClientStats {
@@ -163,6 +173,7 @@ impl Instance {
             bytes_received: remoting.bytes_received,
             bytes_sent: remoting.bytes_sent,
             cached_bytes: self.cached_bytes.load(Ordering::Relaxed),
+            lost_traces: self.lost_traces.load(Ordering::Relaxed),
             // Besides our own: rmq-io, and rmq-aux while there is any.
             threads: self.threads.running() + 1 + self.remoting.aux().threads(),
         }
@@ -350,9 +361,14 @@ impl Instance {
             Some(hooks) => hooks.push(hook),
             None => {
                 drop(at_end);
-                hook();
+                hook(Duration::ZERO);
             }
         }
+    }
+
+    /// This thread of the client ends at the latest when the connections are closed, and is joined then.
+    pub(super) fn join_after_close(&self, thread: JoinHandle<()>) {
+        self.late_threads.lock().push(thread);
     }
 
     /// Lets go of what the upper rooms kept, which may hold this instance in turn.

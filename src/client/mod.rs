@@ -32,6 +32,7 @@ mod tests;
 mod threads;
 mod time_stats;
 mod timers;
+pub(crate) mod trace;
 mod verdict;
 mod wakes;
 

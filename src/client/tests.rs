@@ -362,7 +362,7 @@ fn shutdown_ends_members_and_threads_and_gives_one_report() {
     }
     let hook = Arc::new(parking_lot::Mutex::new(false));
     let ran = hook.clone();
-    instance.on_last_shutdown(Box::new(move || *ran.lock() = true));
+    instance.on_last_shutdown(Box::new(move |_| *ran.lock() = true));
     assert!(client.stats().threads >= 2 && client.stats().connections >= 1);
     let report = client.shutdown(SOON);
     assert_eq!(report.released, 3);

@@ -22,6 +22,7 @@ use super::settings::Settings;
 use super::slot::Slot;
 use super::timer_loop::TimerEvent;
 use crate::client::Instance;
+use crate::client::trace::Tracer;
 use crate::message::{MessageQueue, Subscription};
 
 /// The shared state of one consumer. Every thread that works for it holds an `Arc`.
@@ -34,6 +35,7 @@ pub(crate) struct Core {
     pub(crate) instance: Arc<Instance>,
     pub(crate) listener: Listener,
     pub(crate) hooks: Vec<Hook>,
+    pub(crate) tracer: Option<Arc<Tracer>>,
     /// The offsets of a broadcasting consumer.
     pub(crate) local: Option<Arc<LocalStore>>,
     pub(crate) ready: Ready<Item>,
@@ -89,6 +91,7 @@ pub(crate) struct Parts {
     pub(crate) instance: Arc<Instance>,
     pub(crate) listener: Listener,
     pub(crate) hooks: Vec<Hook>,
+    pub(crate) tracer: Option<Arc<Tracer>>,
     pub(crate) local: Option<Arc<LocalStore>>,
     pub(crate) budget: Arc<Budget>,
     pub(crate) subscriptions: BTreeMap<Arc<str>, Arc<Subscription>>,
@@ -105,6 +108,7 @@ impl Core {
             instance,
             listener,
             hooks,
+            tracer,
             local,
             budget,
             subscriptions,
@@ -121,6 +125,7 @@ impl Core {
             instance,
             listener,
             hooks,
+            tracer,
             local,
             budget,
             events: Hub::default(),

@@ -38,7 +38,7 @@ impl Loops {
         let loops = Self { pull, timer, rebalance, budget };
         let threads = loops.spawn(instance, pulls, timers, rebalances)?;
         let (pull, timer, rebalance) = (loops.pull.clone(), loops.timer.clone(), loops.rebalance.clone());
-        instance.on_last_shutdown(Box::new(move || {
+        instance.on_last_shutdown(Box::new(move |_| {
             // The consumers have ended; whatever these still hold is not needed any more.
             drop(rebalance.send(RebalanceEvent::Stop));
             drop(pull.send(PullEvent::Stop));

@@ -34,6 +34,7 @@ mod sift;
 mod slot;
 mod stats;
 mod timer_loop;
+mod trace;
 mod worker;
 
 pub use batch::Batch;

@@ -48,13 +48,17 @@ pub(super) fn properties(core: &Core) -> BTreeMap<String, String> {
         ("pollNameServerInterval", millis(client.route_interval)),
         ("heartbeatBrokerInterval", millis(client.heartbeat_interval)),
         ("mqClientApiTimeout", millis(client.request_timeout)),
+        ("enableTrace", client.trace_topic.is_some().to_string()),
+        ("traceTopic", client.trace_topic.clone().unwrap_or_default()),
         // What Java has no name for.
         ("clientVersion", concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION")).to_owned()),
         ("cacheLimit", client.cache_limit.to_string()),
         ("busyThreads", (threads - idle.min(threads)).to_string()),
         ("suspended", core.is_suspended().to_string()),
     ];
-    entries.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    // Java leaves out what is not set.
+    let set = entries.into_iter().filter(|(_, value)| !value.is_empty());
+    set.map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// The figures that Java shows: of the last minute, but failures of the last hour.

@@ -20,6 +20,7 @@ use super::run::Run;
 use super::send_back::{Back, SendBack};
 use super::slot::{Slot, Work};
 use super::timer_loop::TimerEvent;
+use super::trace;
 use crate::client::{ConsumeStatus, Verdict, panic_text};
 use crate::message::MessageView;
 use crate::protocol::{Compression, DecodeError, Inflater, MAX_INFLATED};
@@ -135,13 +136,18 @@ impl Worker<'_> {
         if !core.watched.load(Ordering::Relaxed) && !core.watched.swap(true, Ordering::AcqRel) {
             core.post_timer(TimerEvent::Watch(core.clone()));
         }
+        let traced = trace::before(core, &self.batch);
         let verdict = self.listen();
         let ended = self.slot.nanos(Instant::now());
         let took = ended.saturating_sub(now);
         self.slot.counts.listener_time.record_alone(took);
         self.consumed.took(took);
         self.slot.counts.wait_time.record_alone(now.saturating_sub(born));
-        if self.slot.end() {
+        let in_time = self.slot.end();
+        if let Some(traced) = traced {
+            trace::after(core, &traced, &mut self.batch, &verdict, Duration::from_nanos(took), !in_time);
+        }
+        if in_time {
             self.settle(queue, run, &verdict, retried);
         } else {
             // The timer has sent the messages back; whatever was said about them comes too late.

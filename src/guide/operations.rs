@@ -31,6 +31,7 @@
 //! | `the certificate of the server …` (error of a call) | what to add or set is in the line; until then no connection is made |
 //! | `… demands a client certificate` | `Tls::client_certificate`; it is noticed just after the connection is open |
 //! | `TLS without a look at certificates` | `Tls::insecure`, which is for tests |
+//! | `traces come faster than they can be stored`, `traces cannot be stored` | records of the message trace are missing, nothing else; `ClientStats::lost_traces` says how many |
 //! | `… panicked` | with "listener", "strategy" or "address map": your code; else a bug of ours, which we want to hear of |
 //!
 //! # Broadcasting

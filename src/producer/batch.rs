@@ -56,7 +56,7 @@ impl Core {
             shard: first.shard(),
             born_millis: self.instance.clock().millis(),
         };
-        let stored = self.deliver(&parcel, deadline)?;
+        let stored = self.deliver_traced(&parcel, messages, &ids, deadline)?;
         Ok(receipts(ids, &stored))
     }
 }

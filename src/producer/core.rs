@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::client::trace::Tracer;
 use crate::client::{Instance, Life, Member, MemberKind, Notice, Route, ShutdownReport, bounded_grace};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::ResponseCode;
@@ -38,6 +39,7 @@ pub(super) struct Core {
     pub(super) settings: Settings,
     /// As the servers know it.
     pub(super) group: String,
+    pub(super) tracer: Option<Arc<Tracer>>,
     pub(super) turns: RoundRobin,
     pub(super) recorder: Recorder,
     pub(super) life: Life,
@@ -48,11 +50,12 @@ pub(super) struct Core {
 }
 
 impl Core {
-    pub(super) fn new(instance: Arc<Instance>, settings: Settings) -> Self {
+    pub(super) fn new(instance: Arc<Instance>, settings: Settings, tracer: Option<Arc<Tracer>>) -> Self {
         Core {
             group: instance.namespace().group(&settings.group),
             instance,
             settings,
+            tracer,
             turns: RoundRobin::default(),
             recorder: Recorder::default(),
             life: Life::default(),

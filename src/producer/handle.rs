@@ -45,7 +45,7 @@ impl Producer {
     pub(super) fn start(client: Client, settings: Settings) -> Result<Self> {
         let instance = client.instance().clone();
         let (send_timeout, preload) = (settings.send_timeout, settings.preload.clone());
-        let core = Arc::new(Core::new(instance.clone(), settings));
+        let core = Arc::new(Core::new(instance.clone(), settings, instance.tracer()?));
         instance.register(core.clone())?;
         let producer = Producer { shared: Arc::new(Shared { core, client }), send_timeout };
         if !instance.config().in_background {

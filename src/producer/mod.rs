@@ -12,6 +12,7 @@ mod receipt;
 mod select;
 mod send;
 mod stats;
+mod trace;
 
 pub use builder::{Compression, ProducerBuilder};
 pub use stats::ProducerStats;

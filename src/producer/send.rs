@@ -89,7 +89,8 @@ impl Core {
         self.check_open()?;
         super::check::check(message, self.settings.max_message_size)?;
         let (id, parcel) = self.pack(message)?;
-        let stored = self.deliver(&parcel, deadline)?;
+        let (messages, ids) = (std::slice::from_ref(message), std::slice::from_ref(&id));
+        let stored = self.deliver_traced(&parcel, messages, ids, deadline)?;
         let answer = stored.answer;
         Ok(SendReceipt {
             message_id: id,

@@ -31,6 +31,7 @@ mod rooms;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;
+mod trace;
 mod vectors;
 mod wire;
 

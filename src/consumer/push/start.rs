@@ -65,6 +65,7 @@ pub(super) fn start(
         instance: instance.clone(),
         listener,
         hooks,
+        tracer: instance.tracer()?,
         local: local.transpose()?,
         budget: loops.budget().clone(),
         subscriptions,

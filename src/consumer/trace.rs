@@ -1,0 +1,79 @@
+//! Records of listener calls, for the message trace.
+
+use std::time::Duration;
+
+use super::batch::Batch;
+use super::core::Core;
+use crate::client::trace::{Consumed, Consuming, Record};
+use crate::client::{ConsumeStatus, Verdict};
+use crate::message::{MessageView, properties};
+
+/// A traced call that is running.
+#[derive(Debug)]
+pub(super) struct Traced {
+    call: String,
+}
+
+/// Before a listener call. `None`, at no cost, while traces are off.
+pub(super) fn before(core: &Core, batch: &Batch) -> Option<Traced> {
+    let tracer = core.tracer.as_ref().filter(|tracer| tracer.is_for(batch.queue().topic()))?;
+    let (call, begins) = (core.instance.new_message_id(), core.instance.clock().millis());
+    for message in batch.iter().filter(|message| is_wanted(message)) {
+        tracer.add(Record::consuming(&Consuming {
+            begins,
+            region: message.property(properties::MSG_REGION),
+            group: &core.plain_group,
+            call: &call,
+            id: message.message_id(),
+            reconsume_times: message.reconsume_times(),
+            keys: message.property(properties::KEYS),
+        }));
+    }
+    Some(Traced { call })
+}
+
+/// After it. `late`: the messages were sent back meanwhile.
+pub(super) fn after(
+    core: &Core,
+    traced: &Traced,
+    batch: &mut Batch,
+    verdict: &Verdict,
+    took: Duration,
+    late: bool,
+) {
+    let Some(tracer) = &core.tracer else { return };
+    let ended = core.instance.clock().millis();
+    let millis = took.as_millis() / (batch.len().max(1) as u128);
+    for place in 0..batch.len() {
+        let answer = batch.answer_at(place);
+        let Some(message) = batch.get(place).filter(|message| is_wanted(message)) else { continue };
+        let success = !late && answer.unwrap_or(verdict.status()) == ConsumeStatus::Success;
+        let outcome = match (success, late) {
+            (true, _) => SUCCESS,
+            (false, true) => TOO_LATE,
+            (false, false) if answer.is_none() && verdict.error().is_some() => FAILED,
+            (false, false) => LATER,
+        };
+        tracer.add(Record::consumed(&Consumed {
+            call: &traced.call,
+            id: message.message_id(),
+            millis,
+            success,
+            keys: message.property(properties::KEYS),
+            outcome,
+            ended,
+            group: &core.plain_group,
+        }));
+    }
+}
+
+/// Brokers may be told to have no traces.
+fn is_wanted(message: &MessageView) -> bool {
+    message.property(properties::TRACE_ON) != Some("false")
+}
+
+/// The ordinals of Java's `ConsumeReturnType`.
+const SUCCESS: u8 = 0;
+const TOO_LATE: u8 = 1;
+const FAILED: u8 = 2;
+const LATER: u8 = 4;
