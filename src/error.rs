@@ -225,6 +225,7 @@ impl ErrorKind {
             ResponseCode::SUBSCRIPTION_GROUP_NOT_EXIST => ErrorKind::GroupNotFound,
             ResponseCode::SYSTEM_BUSY | ResponseCode::FLOW_CONTROL => ErrorKind::Busy,
             ResponseCode::NO_PERMISSION => ErrorKind::Refused,
+            ResponseCode::SUBSCRIPTION_PARSE_FAILED => ErrorKind::InvalidInput,
             ResponseCode::USER_NOT_EXIST | ResponseCode::POLICY_NOT_EXIST => ErrorKind::Refused,
             // Brokers 4.9 report a failed signature check (AclException) as code 1 with the exception's text.
             ResponseCode::SYSTEM_ERROR if is_acl_text(remark) => ErrorKind::Refused,

@@ -63,8 +63,8 @@
 //!
 //! # Not supported
 //!
-//! Orderly consumption, the pull consumer, sending with a callback, transactions, request and reply,
-//! SQL92 filters and administration are not there yet. POP consumption and static topics are not
+//! Orderly consumption, the pull consumer, sending with a callback, transactions, request and reply, and
+//! administration are not there yet. POP consumption and static topics are not
 //! planned for now.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -36,6 +36,7 @@ impl BrokerBuilder {
             topics: Vec::new(),
             auto_create_topics: true,
             auto_create_groups: true,
+            property_filter: true,
             clock: Clock::system(),
             version: Version::default(),
             delay_levels: standard_levels(),

@@ -90,6 +90,7 @@ impl State {
         self.delays = Delays::new(&self.settings.delay_levels);
         self.topics = first_topics(&self.settings);
         self.groups = first_groups();
+        self.filters.clear();
         self.offsets.clear();
         self.locks.clear();
     }

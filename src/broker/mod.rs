@@ -14,8 +14,7 @@
 //! knows nothing of the client library: both meet on the wire, so that each tests the other.
 //!
 //! # Not there
-//! What a [`Broker`] answers with "not supported" (code 3), or refuses: transactions, SQL filters, pop
-//! consumption, batch consume queues, static topics, slaves, files. Nothing is ever deleted but by hand: messages take
+//! What a [`Broker`] answers with "not supported" (code 3), or refuses: transactions, pop consumption, batch consume queues, static topics, slaves, files. Nothing is ever deleted but by hand: messages take
 //! memory until the broker is dropped.
 
 mod builder;
@@ -23,6 +22,7 @@ mod by_hand;
 mod cluster;
 mod delay;
 mod faults;
+mod filters;
 mod handle;
 mod handlers;
 mod hold;
@@ -44,10 +44,12 @@ mod rights;
 mod runtime;
 mod settings;
 mod snapshot;
+mod sql;
 mod state;
 mod store;
 mod tls;
 mod topics;
+mod wanted;
 
 pub use crate::clock::Clock;
 pub use builder::BrokerBuilder;

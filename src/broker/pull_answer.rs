@@ -1,12 +1,11 @@
 //! The frame of a pull answer, written by hand: pulls are most of what a busy broker answers, and the messages should
 //! be copied once, from the store into the frame.
 
-use std::collections::BTreeSet;
 use std::io;
 
 use super::request::ReplyTo;
 use super::store::{Entry, Found, Status, Store};
-use crate::protocol::body::SubscriptionData;
+use super::wanted::Wanted;
 use crate::protocol::{Encoding, Language, ResponseCode};
 
 /// A pull that passed all checks: what is needed to look, to look again, and to answer.
@@ -18,31 +17,7 @@ pub(crate) struct Pull {
     pub(crate) queue_id: i32,
     pub(crate) offset: i64,
     pub(crate) max_messages: usize,
-    pub(crate) filter: TagFilter,
-}
-
-/// Which messages of a queue a subscription wants, by the hash of their tags.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum TagFilter {
-    All,
-    Codes(BTreeSet<i32>),
-}
-
-impl TagFilter {
-    pub(crate) fn of(subscription: &SubscriptionData) -> Self {
-        if subscription.class_filter_mode || subscription.sub_string == "*" {
-            return Self::All;
-        }
-        Self::Codes(subscription.code_set.iter().copied().collect())
-    }
-
-    /// As in Java, the stored 64 bits are cut to 32.
-    pub(crate) fn matches(&self, tag: i64) -> bool {
-        match self {
-            Self::All => true,
-            Self::Codes(codes) => codes.contains(&(tag as i32)),
-        }
-    }
+    pub(crate) wanted: Wanted,
 }
 
 /// The code that goes with the outcome of a look-up.
@@ -215,18 +190,5 @@ mod tests {
         assert_eq!(code_of(Status::NoMessageInQueue, 0), ResponseCode::PULL_NOT_FOUND);
         assert_eq!(code_of(Status::NoMatchedLogicQueue, 5), ResponseCode::PULL_OFFSET_MOVED);
         assert_eq!(code_of(Status::OffsetTooSmall, 0), ResponseCode::PULL_OFFSET_MOVED);
-    }
-
-    #[test]
-    fn tags_are_told_apart_by_hash() {
-        let subscription = |text: &str, codes: &[i32]| SubscriptionData {
-            sub_string: text.into(),
-            code_set: codes.to_vec(),
-            ..SubscriptionData::default()
-        };
-        assert_eq!(TagFilter::of(&subscription("*", &[])), TagFilter::All);
-        let filter = TagFilter::of(&subscription("a || b", &[97, 98]));
-        assert!(filter.matches(97) && !filter.matches(99) && !filter.matches(0));
-        assert!(filter.matches((1 << 32) + 98), "the upper half is not looked at");
     }
 }

@@ -107,7 +107,8 @@ impl State {
             message.encode(out).map_err(Refusal::from)
         })?;
         if !self.holds.is_empty() {
-            self.arrivals.entry((topic, queue_id)).or_default().push(tag);
+            let entry = Entry { position: placed.position, size: placed.size, tag };
+            self.arrivals.entry((topic, queue_id)).or_default().push(entry);
         }
         Ok(placed)
     }

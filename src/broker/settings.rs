@@ -60,6 +60,8 @@ pub(crate) struct Settings {
     pub(crate) topics: Vec<(String, i32)>,
     pub(crate) auto_create_topics: bool,
     pub(crate) auto_create_groups: bool,
+    /// `enablePropertyFilter`.
+    pub(crate) property_filter: bool,
     pub(crate) clock: Clock,
     pub(crate) version: Version,
     pub(crate) delay_levels: Vec<Duration>,

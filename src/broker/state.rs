@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::delay::Delays;
 use super::faults::{Faults, Reaction};
+use super::filters::Filters;
 use super::handlers;
 use super::hold::Holds;
 use super::keys::Keys;
@@ -63,6 +64,7 @@ pub(crate) struct State {
     pub(crate) offsets: Offsets,
     pub(crate) locks: Locks,
     pub(crate) members: Members,
+    pub(crate) filters: Filters,
     pub(crate) holds: Holds<Pull>,
     pub(crate) relays: Relays,
     pub(crate) keys: Keys,
@@ -73,8 +75,8 @@ pub(crate) struct State {
     pub(crate) connections: BTreeMap<PeerId, SocketAddr>,
     /// What the last look-up found; kept for its capacity.
     pub(crate) entries: Vec<Entry>,
-    /// Queues that got messages, with their tag codes, whose waiting pulls are not yet looked at.
-    pub(super) arrivals: BTreeMap<(String, i32), Vec<i64>>,
+    /// Queues that got messages, with these, whose waiting pulls are not yet looked at.
+    pub(super) arrivals: BTreeMap<(String, i32), Vec<Entry>>,
     pub(super) round_robin: u32,
     pub(super) ids: UniqueIds,
     effects: Vec<Effect>,
@@ -98,6 +100,7 @@ impl State {
             offsets: Offsets::default(),
             locks: Locks::default(),
             members: Members::default(),
+            filters: Filters::default(),
             holds: Holds::default(),
             relays: Relays::default(),
             keys: Keys::default(),

@@ -12,6 +12,7 @@ mod events;
 mod facts;
 mod fetch;
 mod figures;
+mod filters;
 mod listener;
 mod local;
 mod loops;

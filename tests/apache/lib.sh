@@ -164,6 +164,7 @@ mappedFileSizeConsumeQueue=600000
 maxIndexNum=500000
 maxHashSlotNum=100000
 waitTimeMillsInSendQueue=5000
+enablePropertyFilter=true
 diskMaxUsedSpaceRatio=99
 flushConsumerOffsetInterval=1000
 messageDelayLevel=$short_delays

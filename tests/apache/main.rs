@@ -4,7 +4,9 @@
 #[path = "../scenarios/mod.rs"]
 mod scenarios;
 
-use scenarios::{Target, crash, eventually, everything, pause, resume, retries, sending, shared_group};
+use scenarios::{
+    Target, crash, eventually, everything, filters, pause, resume, retries, sending, shared_group,
+};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -38,6 +40,11 @@ fn a_killed_broker_loses_nothing() {
 #[test]
 fn a_group_resumes_from_its_committed_offsets() {
     resume::a_group_resumes_from_its_committed_offsets(&Apache);
+}
+
+#[test]
+fn a_filter_lets_the_same_messages_through_everywhere() {
+    filters::a_filter_lets_the_same_messages_through_everywhere(&Apache);
 }
 
 /// The servers that the script has started.

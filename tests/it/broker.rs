@@ -207,7 +207,10 @@ fn a_broker_wants_to_be_told_before_it_is_asked() {
     let bad = PullMessage { subscription: Some("||".into()), sys_flag: 4, ..pull("g", "t", 0, 0) };
     assert_eq!(ask(&bad), ResponseCode::SUBSCRIPTION_PARSE_FAILED);
     let sql = PullMessage { expression_type: Some("SQL92".into()), ..bad };
-    assert_eq!(ask(&sql), ResponseCode::SYSTEM_ERROR);
+    assert_eq!(ask(&sql), ResponseCode::SUBSCRIPTION_PARSE_FAILED);
+    let other =
+        PullMessage { expression_type: Some("SQL99".into()), subscription: Some("a = 1".into()), ..sql };
+    assert_eq!(ask(&other), ResponseCode::SUBSCRIPTION_PARSE_FAILED);
     let strict = Broker::builder().topic("t", 1).auto_create_groups(false).start().unwrap();
     let answer = connect(&strict).ask(RequestCode::PULL_MESSAGE, &pull("g", "t", 0, 0));
     assert_eq!(code(&answer), ResponseCode::SUBSCRIPTION_GROUP_NOT_EXIST);

@@ -1,7 +1,7 @@
 //! The scenarios against the embedded broker. `tests/apache/run` runs the same ones against Apache RocketMQ.
 
 use crate::scenarios::embedded::Embedded;
-use crate::scenarios::{crash, everything, resume, retries, sending};
+use crate::scenarios::{crash, everything, filters, resume, retries, sending};
 
 #[test]
 fn everything_sent_is_consumed_once() {
@@ -26,4 +26,9 @@ fn a_killed_broker_loses_nothing() {
 #[test]
 fn a_group_resumes_from_its_committed_offsets() {
     resume::a_group_resumes_from_its_committed_offsets(&Embedded::start());
+}
+
+#[test]
+fn a_filter_lets_the_same_messages_through_everywhere() {
+    filters::a_filter_lets_the_same_messages_through_everywhere(&Embedded::start());
 }

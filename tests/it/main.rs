@@ -15,6 +15,7 @@ mod corpus;
 mod embedded;
 mod errors;
 mod faults;
+mod filters;
 mod flow;
 mod hooks;
 mod life;

@@ -16,6 +16,10 @@ mod readme;
 #[path = "../programs/shared_client.rs"]
 mod shared_client;
 #[allow(dead_code, reason = "a program whose `main` nobody calls here")]
+#[allow(unused_must_use, reason = "as its author wrote it")]
+#[path = "../programs/sql_and_timestamp.rs"]
+mod sql_and_timestamp;
+#[allow(dead_code, reason = "a program whose `main` nobody calls here")]
 #[allow(clippy::redundant_closure, reason = "as its author wrote it")]
 #[path = "../programs/stopper_and_threads.rs"]
 mod stopper_and_threads;

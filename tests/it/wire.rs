@@ -10,7 +10,7 @@ use rocketmq_sync::testing::protocol::headers::{PullMessage, SendAnswer, SendMes
 use rocketmq_sync::testing::protocol::{
     Encoding, Frame, FrameDecoder, Header, MAX_FRAME, RemotingCommand, StoredMessage, encode,
 };
-use rocketmq_sync::{RequestCode, ResponseCode};
+use rocketmq_sync::{Filter, RequestCode, ResponseCode};
 
 /// Longer than anything here takes on a loaded machine.
 pub const SOON: Duration = Duration::from_secs(20);
@@ -179,10 +179,21 @@ pub fn pull(group: &str, topic: &str, queue_id: i32, offset: i64) -> PullMessage
 
 /// A heartbeat of a clustering push consumer.
 pub fn heartbeat(client_id: &str, group: &str, topic: &str, tags: &[&str], version: i64) -> RemotingCommand {
-    use rocketmq_sync::testing::message::{Filter, Subscription};
+    heartbeat_with(client_id, group, topic, &Filter::tags(tags.join("||")), version)
+}
+
+/// The same with any filter.
+pub fn heartbeat_with(
+    client_id: &str,
+    group: &str,
+    topic: &str,
+    filter: &Filter,
+    version: i64,
+) -> RemotingCommand {
+    use rocketmq_sync::testing::message::Subscription;
     use rocketmq_sync::testing::protocol::body::{ConsumeFromWhere, ConsumeType, MessageModel};
-    let subscription = |topic: &str, tags: &str| {
-        SubscriptionData::from(&Subscription::parse(topic, &Filter::tags(tags), version).unwrap())
+    let subscription = |topic: &str, filter: &Filter| {
+        SubscriptionData::from(&Subscription::parse(topic, filter, version).unwrap())
     };
     let retry = rocketmq_sync::retry_topic(group);
     let consumer = ConsumerData {
@@ -190,7 +201,7 @@ pub fn heartbeat(client_id: &str, group: &str, topic: &str, tags: &[&str], versi
         consume_type: ConsumeType::Passively,
         message_model: MessageModel::Clustering,
         consume_from_where: ConsumeFromWhere::LastOffset,
-        subscription_data_set: vec![subscription(topic, &tags.join("||")), subscription(&retry, "*")],
+        subscription_data_set: vec![subscription(topic, filter), subscription(&retry, &Filter::all())],
         unit_mode: false,
     };
     let body = HeartbeatData {

@@ -7,6 +7,7 @@ pub mod certificates;
 pub mod crash;
 pub mod embedded;
 pub mod everything;
+pub mod filters;
 pub mod java;
 pub mod resume;
 pub mod retries;

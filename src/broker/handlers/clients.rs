@@ -57,10 +57,16 @@ pub(crate) fn consumer_list(state: &State, request: &Request) -> Handled {
 }
 
 /// 46: whether the broker can filter as a consumer wants it to.
-pub(crate) fn check_config(request: &Request) -> Handled {
+pub(crate) fn check_config(state: &State, request: &Request) -> Handled {
     let config = CheckClientConfig::read(&request.command.body)?;
-    let kind = config.subscription_data.and_then(|subscription| subscription.expression_type);
-    if pull::is_sql(kind.as_deref()) { Err(pull::no_sql(kind.as_deref())) } else { Answer::ok() }
+    if let Some(subscription) = config.subscription_data {
+        let kind = subscription.expression_type.as_deref();
+        if pull::is_expression(kind) {
+            state.check_property_filter(kind)?;
+            state.parse_filter(kind, &subscription.sub_string)?;
+        }
+    }
+    Answer::ok()
 }
 
 fn join(state: &mut State, peer: PeerId, channel: Channel, consumer: ConsumerData) {
@@ -81,6 +87,10 @@ fn join(state: &mut State, peer: PeerId, channel: Channel, consumer: ConsumerDat
         subscriptions: consumer.subscription_data_set,
     };
     log::trace!("heartbeat of {} in group {group}", channel.client_id);
+    let dialect = state.dialect();
+    for subscription in joining.subscriptions.iter().filter(|subscription| subscription.is_sql92()) {
+        state.filters.register(&group, subscription, dialect);
+    }
     if state.members.consumer_seen(&group, peer, channel, joining) {
         state.notify_members(&group);
     }

@@ -11,6 +11,7 @@ use crate::protocol::{RemotingCommand, ResponseCode};
 
 const CREATE_TOPICS: &str = "autoCreateTopicEnable";
 const CREATE_GROUPS: &str = "autoCreateSubscriptionGroup";
+const PROPERTY_FILTER: &str = "enablePropertyFilter";
 /// Settings that follow from how the broker was built.
 const FIXED: [&str; 5] = ["brokerName", "brokerClusterName", "brokerIP1", "listenPort", "brokerId"];
 
@@ -22,7 +23,7 @@ pub(crate) fn update(state: &mut State, request: &Request) -> Handled {
         if FIXED.contains(&name.as_str()) {
             return Err(Refusal::error(format_args!("{name} cannot be changed while the broker runs")));
         }
-        let switch = [CREATE_TOPICS, CREATE_GROUPS].contains(&name.as_str());
+        let switch = [CREATE_TOPICS, CREATE_GROUPS, PROPERTY_FILTER].contains(&name.as_str());
         if switch && !["true", "false"].contains(&value.as_str()) {
             return Err(Refusal::error(format_args!("{name} is true or false, not {value}")));
         }
@@ -31,6 +32,7 @@ pub(crate) fn update(state: &mut State, request: &Request) -> Handled {
         match name.as_str() {
             CREATE_TOPICS => state.set_auto_create_topics(value == "true"),
             CREATE_GROUPS => state.settings.auto_create_groups = value == "true",
+            PROPERTY_FILTER => state.settings.property_filter = value == "true",
             _ => drop(state.config.insert(name, value)),
         }
     }
@@ -50,6 +52,7 @@ pub(crate) fn all(state: &State) -> Handled {
         ("listenPort", state.host.port().to_string()),
         (CREATE_TOPICS, state.settings.auto_create_topics.to_string()),
         (CREATE_GROUPS, state.settings.auto_create_groups.to_string()),
+        (PROPERTY_FILTER, state.settings.property_filter.to_string()),
         ("messageDelayLevel", levels.collect::<Vec<_>>().join(" ")),
     ]);
     let text: String = table.iter().map(|(name, value)| format!("{name}={value}\n")).collect();

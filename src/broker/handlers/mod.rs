@@ -40,7 +40,7 @@ pub(crate) fn handle(state: &mut State, request: &Request) -> Handled {
         Code::HEART_BEAT => clients::heartbeat(state, request),
         Code::UNREGISTER_CLIENT => clients::unregister(state, request),
         Code::GET_CONSUMER_LIST_BY_GROUP => clients::consumer_list(state, request),
-        Code::CHECK_CLIENT_CONFIG => clients::check_config(request),
+        Code::CHECK_CLIENT_CONFIG => clients::check_config(state, request),
 
         Code::QUERY_CONSUMER_OFFSET => offsets::query(state, request),
         Code::UPDATE_CONSUMER_OFFSET => offsets::update(state, request),

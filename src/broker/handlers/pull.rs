@@ -1,12 +1,15 @@
 //! Pulls, those that wait included.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::hold::Held;
-use super::super::pull_answer::{Pull, TagFilter, code_of, frame};
+use super::super::pull_answer::{Pull, code_of, frame};
 use super::super::request::{Answer, Handled, Refusal, Request};
+use super::super::sql::{Dialect, Sql};
 use super::super::state::State;
-use super::super::store::{Found, Status};
+use super::super::store::{Entry, Found, Status};
+use super::super::wanted::Wanted;
 use crate::message::{Filter, Subscription};
 use crate::protocol::body::perm;
 use crate::protocol::headers::{PullMessage, PullMessageAnswer, pull_flag};
@@ -17,7 +20,7 @@ const LONGEST_HOLD: i64 = 10 * 60 * 1000;
 
 pub(crate) fn pull(state: &mut State, request: &Request) -> Handled {
     let header: PullMessage = request.header()?;
-    let filter = check(state, &header)?;
+    let wanted = check(state, &header)?;
     if header.sys_flag & pull_flag::COMMIT_OFFSET != 0 {
         let (group, topic) = (&header.consumer_group, &header.topic);
         state.offsets.commit(group, topic, header.queue_id, header.commit_offset, state.now.millis);
@@ -31,7 +34,7 @@ pub(crate) fn pull(state: &mut State, request: &Request) -> Handled {
         queue_id: header.queue_id,
         offset: header.queue_offset,
         max_messages: usize::try_from(header.max_msg_nums).unwrap_or(0),
-        filter,
+        wanted,
     };
     let found = state.look(&pull)?;
     if suspend && code_of(found.status, pull.offset) == ResponseCode::PULL_NOT_FOUND {
@@ -56,8 +59,8 @@ pub(crate) fn add_offsets(state: &State, request: &Request, answer: RemotingComm
     })
 }
 
-/// The checks of a real broker in their order (`PullMessageProcessor`); leads to the filter.
-fn check(state: &mut State, header: &PullMessage) -> Result<TagFilter, Refusal> {
+/// The checks of a real broker in their order (`PullMessageProcessor`); leads to what is wanted.
+fn check(state: &mut State, header: &PullMessage) -> Result<Wanted, Refusal> {
     let group = &header.consumer_group;
     let config = state.group_or_create(group).ok_or_else(|| Refusal::no_group(group))?;
     let (consume_enable, broadcast_enable) = (config.consume_enable, config.consume_broadcast_enable);
@@ -66,7 +69,7 @@ fn check(state: &mut State, header: &PullMessage) -> Result<TagFilter, Refusal> 
     }
     check_queue(state, header)?;
     if header.sys_flag & pull_flag::SUBSCRIPTION != 0 {
-        return filter_in_request(header);
+        return filter_in_request(state, header);
     }
     filter_of_group(state, header, broadcast_enable)
 }
@@ -87,14 +90,16 @@ fn check_queue(state: &State, header: &PullMessage) -> Result<(), Refusal> {
     )))
 }
 
-fn filter_in_request(header: &PullMessage) -> Result<TagFilter, Refusal> {
-    if is_sql(header.expression_type.as_deref()) {
-        return Err(no_sql(header.expression_type.as_deref()));
-    }
+fn filter_in_request(state: &State, header: &PullMessage) -> Result<Wanted, Refusal> {
+    let kind = header.expression_type.as_deref();
     let text = header.subscription.as_deref().unwrap_or("*");
+    if is_expression(kind) {
+        let sql = state.parse_filter(kind, text)?;
+        return state.check_property_filter(kind).map(|()| Wanted::Sql(Arc::new(sql)));
+    }
     match Subscription::parse(header.topic.as_str(), &Filter::tags(text), 0) {
-        Ok(subscription) if subscription.takes_all() => Ok(TagFilter::All),
-        Ok(subscription) => Ok(TagFilter::Codes(subscription.codes)),
+        Ok(subscription) if subscription.takes_all() => Ok(Wanted::All),
+        Ok(subscription) => Ok(Wanted::Tags(Arc::new(subscription.codes))),
         Err(problem) => {
             let remark = format!("parse the consumer's subscription failed: {problem}");
             Err(Refusal::new(ResponseCode::SUBSCRIPTION_PARSE_FAILED, remark))
@@ -102,11 +107,7 @@ fn filter_in_request(header: &PullMessage) -> Result<TagFilter, Refusal> {
     }
 }
 
-fn filter_of_group(
-    state: &State,
-    header: &PullMessage,
-    broadcast_enable: bool,
-) -> Result<TagFilter, Refusal> {
+fn filter_of_group(state: &State, header: &PullMessage, broadcast_enable: bool) -> Result<Wanted, Refusal> {
     let (group, topic) = (&header.consumer_group, &header.topic);
     let unknown =
         || Refusal::new(ResponseCode::SUBSCRIPTION_NOT_EXIST, "the consumer's group info not exist");
@@ -125,20 +126,23 @@ fn filter_of_group(
             "the consumer's subscription not latest",
         ));
     }
-    if is_sql(subscription.expression_type.as_deref()) {
-        return Err(no_sql(subscription.expression_type.as_deref()));
+    let kind = subscription.expression_type.as_deref();
+    if !is_expression(kind) {
+        return Ok(Wanted::by_tags(subscription));
     }
-    Ok(TagFilter::of(subscription))
+    let filter = state.filters.get(group, topic).ok_or_else(|| {
+        Refusal::new(ResponseCode::FILTER_DATA_NOT_EXIST, "the broker has no filter data of the consumer")
+    })?;
+    if filter.version < header.sub_version {
+        let remark = "the filter data of the consumer is not the latest";
+        return Err(Refusal::new(ResponseCode::FILTER_DATA_NOT_LATEST, remark));
+    }
+    state.check_property_filter(kind).map(|()| Wanted::Sql(filter.sql.clone()))
 }
 
-pub(crate) fn is_sql(expression_type: Option<&str>) -> bool {
-    expression_type.is_some_and(|kind| !kind.is_empty() && kind != "TAG")
-}
-
-/// What a broker answers whose `enablePropertyFilter` is off, as it is by default.
-pub(crate) fn no_sql(expression_type: Option<&str>) -> Refusal {
-    let kind = expression_type.unwrap_or_default();
-    Refusal::error(format_args!("The broker does not support consumer to filter message by {kind}"))
+/// Whether messages are chosen by anything but their tags.
+pub(crate) fn is_expression(kind: Option<&str>) -> bool {
+    kind.is_some_and(|kind| !kind.is_empty() && kind != "TAG")
 }
 
 fn no_permission(remark: std::fmt::Arguments<'_>) -> Refusal {
@@ -146,6 +150,31 @@ fn no_permission(remark: std::fmt::Arguments<'_>) -> Refusal {
 }
 
 impl State {
+    /// Reads a filter that is no tag filter.
+    pub(crate) fn parse_filter(&self, kind: Option<&str>, text: &str) -> Result<Sql, Refusal> {
+        let refused = |remark: String| Refusal::new(ResponseCode::SUBSCRIPTION_PARSE_FAILED, remark);
+        match kind {
+            Some("SQL92") => {
+                Sql::parse(text, self.dialect()).map_err(|error| refused(format!("Invalid filter: {error}")))
+            }
+            kind => Err(refused(format!("there are no filters of type {}", kind.unwrap_or_default()))),
+        }
+    }
+
+    /// The words that filters may use.
+    pub(crate) fn dialect(&self) -> Dialect {
+        if self.settings.version.is_5() { Dialect::New } else { Dialect::Old }
+    }
+
+    /// Whether the broker filters by properties. Real ones do not until they are told to.
+    pub(crate) fn check_property_filter(&self, kind: Option<&str>) -> Result<(), Refusal> {
+        if self.settings.property_filter {
+            return Ok(());
+        }
+        let kind = kind.unwrap_or_default();
+        Err(Refusal::error(format_args!("The broker does not support consumer to filter message by {kind}")))
+    }
+
     /// Parks a pull, and then looks once more: what arrived in between would wake nobody.
     fn hold(&mut self, pull: Pull, patience: Duration) {
         let (topic, queue_id, offset) = (pull.topic.clone(), pull.queue_id, pull.offset);
@@ -159,11 +188,11 @@ impl State {
 
     /// Looks again for pulls whose queues got messages that they want.
     pub(crate) fn wake_holds(&mut self) {
-        for ((topic, queue_id), tags) in std::mem::take(&mut self.arrivals) {
-            let max = self.store.range(&topic, queue_id).1;
+        for ((topic, queue_id), entries) in std::mem::take(&mut self.arrivals) {
+            let (store, max) = (&self.store, self.store.range(&topic, queue_id).1);
             let woken = self.holds.take(&topic, queue_id, |held| {
-                max > held.offset
-                    && (tags.is_empty() || tags.iter().any(|tag| held.pull.filter.matches(*tag)))
+                let wants = |entry: &Entry| held.pull.wanted.takes(*entry, store);
+                max > held.offset && (entries.is_empty() || entries.iter().any(wants))
             });
             woken.into_iter().for_each(|held| self.answer_held(held.pull));
         }
@@ -185,8 +214,9 @@ impl State {
             return Ok(Found { status: Status::OffsetReset, next, min, max });
         }
         let (topic, queue_id) = (&pull.topic, pull.queue_id);
-        let matches = |tag| pull.filter.matches(tag);
-        Ok(self.store.look_up(topic, queue_id, pull.offset, pull.max_messages, matches, &mut self.entries)?)
+        let store = &self.store;
+        let matches = |entry| pull.wanted.takes(entry, store);
+        Ok(store.look_up(topic, queue_id, pull.offset, pull.max_messages, matches, &mut self.entries)?)
     }
 
     fn answer_pull(&mut self, pull: &Pull, found: &Found) -> Result<(), Refusal> {

@@ -53,7 +53,7 @@ impl Status {
 }
 
 impl Store {
-    /// Collects the entries of the messages from `offset` on that `matches` lets through (by tag code), up to
+    /// Collects the entries of the messages from `offset` on that `matches` lets through, up to
     /// `max_messages` of them, in `entries`; their bytes are read by [`Store::read_all`].
     pub(crate) fn look_up(
         &self,
@@ -61,7 +61,7 @@ impl Store {
         queue_id: i32,
         offset: i64,
         max_messages: usize,
-        matches: impl Fn(i64) -> bool,
+        matches: impl Fn(Entry) -> bool,
         entries: &mut Vec<Entry>,
     ) -> io::Result<Found> {
         entries.clear();
@@ -102,14 +102,14 @@ fn collect(
     index: &Index,
     offsets: Range<i64>,
     limit: usize,
-    matches: impl Fn(i64) -> bool,
+    matches: impl Fn(Entry) -> bool,
     entries: &mut Vec<Entry>,
 ) -> io::Result<i64> {
     let (mut next, mut bytes) = (offsets.start, 0);
     while next < offsets.end && entries.len() < limit {
         let left = usize::try_from(offsets.end - next).unwrap_or(STEP);
         for entry in index.scan(next, left.min(STEP).min(limit))? {
-            if matches(entry.tag) {
+            if matches(entry) {
                 bytes += entry.size as usize;
                 if entries.len() >= limit || (!entries.is_empty() && bytes > MAX_BYTES) {
                     return Ok(next);

@@ -81,7 +81,7 @@ fn a_filter_goes_over_what_it_drops() {
     let store = store(2000);
     let look = |offset, wanted: i64| {
         let mut entries = Vec::new();
-        let found = store.look_up("t", 0, offset, 32, |tag| tag == wanted, &mut entries).unwrap();
+        let found = store.look_up("t", 0, offset, 32, |entry| entry.tag == wanted, &mut entries).unwrap();
         (found.status, found.next, entries.len())
     };
     assert_eq!(look(0, 0), (Status::Found, 64, 32));

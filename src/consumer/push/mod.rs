@@ -7,16 +7,17 @@ mod snapshot;
 mod start;
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::core::Core;
 use super::events::Events;
+use super::filters::check_filter;
 use super::pull_loop::PullEvent;
 use super::rebalance_loop::RebalanceEvent;
 use super::stats::ConsumerStats;
 use super::worker;
 use crate::client::{Client, ShutdownReport};
-use crate::error::{Error, Mistake, Result};
+use crate::error::{Error, ErrorKind, Mistake, Result};
 use crate::message::{Filter, MessageQueue, Subscription, topic_problem};
 
 pub use builder::PushConsumerBuilder;
@@ -64,11 +65,12 @@ impl PushConsumer {
         self.core().post_pull(PullEvent::NudgeAll);
     }
 
-    /// Subscribes a topic, or changes its filter, while the consumer runs. Returns at once; its queues follow. The
-    /// queues of other topics are not disturbed.
+    /// Subscribes a topic, or changes its filter, while the consumer runs. Returns at once, with an SQL92 filter when a
+    /// broker has accepted it; its queues follow. The queues of other topics are not disturbed.
     ///
     /// # Errors
-    /// `InvalidInput` for a bad topic or filter, `Closed` after the shutdown.
+    /// `InvalidInput` for a bad topic or filter, `Closed` after the shutdown. With an SQL92 filter also `Broker` if the
+    /// broker does not filter by properties, and what went wrong if none could be asked. Nothing has changed then.
     pub fn subscribe(&self, topic: impl Into<String>, filter: impl Into<Filter>) -> Result<()> {
         self.check_open()?;
         let topic = topic.into();
@@ -84,6 +86,7 @@ impl PushConsumer {
         {
             return Ok(());
         }
+        self.check_filter(&subscription)?;
         subscription.version = core.next_version();
         core.set_subscription(wire, subscription);
         self.subscriptions_changed();
@@ -163,6 +166,19 @@ impl PushConsumer {
 
     fn check_open(&self) -> Result<()> {
         if self.inner.life.is_running() { Ok(()) } else { Err(Error::closed("the consumer")) }
+    }
+
+    fn check_filter(&self, subscription: &Subscription) -> Result<()> {
+        let (instance, group) = (&self.core().instance, &self.core().group);
+        if instance.config().in_background {
+            return Ok(());
+        }
+        let deadline = Instant::now() + instance.config().start_timeout;
+        match check_filter(instance, group, subscription, deadline) {
+            // The topic may come later, as with a tag filter; what its brokers say of the filter is seen in `stats()`.
+            Err(error) if error.kind() == ErrorKind::TopicNotFound => Ok(()),
+            result => result,
+        }
     }
 
     fn subscriptions_changed(&self) {

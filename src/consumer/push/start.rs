@@ -11,6 +11,7 @@ use super::end::Inner;
 use super::member::Membership;
 use crate::client::{Client, Instance};
 use crate::consumer::core::{Core, Parts};
+use crate::consumer::filters::check_filter;
 use crate::consumer::listener::{Hook, Listener};
 use crate::consumer::local::{LocalOffsets, LocalStore};
 use crate::consumer::loops::Loops;
@@ -32,16 +33,17 @@ pub(super) fn start(
     let instance = client.instance().clone();
     let deadline = Instant::now() + instance.config().start_timeout;
     let version = instance.clock().millis();
+    let wire_group = instance.namespace().group(&group);
     let mut subscriptions: BTreeMap<Arc<str>, Arc<Subscription>> = BTreeMap::new();
     for (topic, filter) in &topics {
         let wire: Arc<str> = instance.namespace().topic(topic).into();
         let subscription = Subscription::parse(&*wire, filter, version).map_err(Error::invalid_input)?;
         if !instance.config().in_background {
             find_topic(&instance, &wire, deadline)?;
+            check_filter(&instance, &wire_group, &subscription, deadline)?;
         }
         subscriptions.insert(wire, Arc::new(subscription));
     }
-    let wire_group = instance.namespace().group(&group);
     // Where every member gets everything, nothing comes back.
     if !settings.is_broadcasting() {
         let retries: Arc<str> = retry_topic(&wire_group).into();
