@@ -39,8 +39,8 @@
 //! A [`Client`] has `rmq-io` (all sockets) and `rmq-control` (routes, heartbeats, requests from brokers), and `rmq-aux`
 //! while something may hang (DNS, the file of local offsets); with a [`trace_topic`](ClientBuilder::trace_topic),
 //! `rmq-trace`. Its first consumer adds `rmq-pull`, `rmq-timer` and `rmq-rebalance`, which all consumers on it share; each
-//! consumer has its own `rmq-consume-N`, 20 unless told otherwise. Listeners run on those only, and may block until the
-//! consume timeout. All threads have names and are joined by a shutdown.
+//! consumer has its own `rmq-consume-N`, 20 unless told otherwise, and an orderly one `rmq-lock`. Listeners run on
+//! `rmq-consume-N` only, and may block until the consume timeout. All threads have names and are joined by a shutdown.
 //!
 //! # Shutdown
 //!
@@ -63,7 +63,7 @@
 //!
 //! # Not supported
 //!
-//! Orderly consumption, the pull consumer, sending with a callback, transactions, request and reply, and
+//! The pull consumer, sending with a callback, transactions, request and reply, and
 //! administration are not there yet. POP consumption and static topics are not
 //! planned for now.
 

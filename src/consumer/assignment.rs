@@ -10,8 +10,12 @@
 //! and the watermark, and carries out the actions. All commits of the queue are decided here, one at a time, so that
 //! none can overtake another; and none is ever smaller than one before it, unless somebody has reset the offset.
 
+mod lock;
+
 use std::time::{Duration, Instant, SystemTime};
 
+use self::lock::Lock;
+pub use self::lock::{Asked, FAR, REVOKE_TIME_LOCKED};
 use super::offset::Offset;
 use super::stats::StartReason;
 use crate::message::ConsumeFrom;
@@ -45,6 +49,16 @@ pub enum Action {
     Close,
     /// Commit, and report through [`Assignment::committed`].
     Commit(Offset),
+    /// Ask the broker for the queue; the answer comes back through [`Assignment::locked`].
+    Lock,
+    /// Give the queue back; the answer comes back through [`Assignment::unlocked`].
+    Unlock,
+    /// Consumption goes on with the lock that was asked for then.
+    Extend(Asked),
+    /// The lock is somebody else's.
+    Forfeit,
+    /// The closed process queue is not needed any more.
+    LetGo,
     /// It is over: forget the queue.
     Release {
         /// What the broker has confirmed last.
@@ -74,6 +88,8 @@ pub struct Assignment {
     in_flight: Option<Offset>,
     /// Whether the broker still holds what it has confirmed.
     doubt: Doubt,
+    /// Of a queue that is consumed only with the broker's lock.
+    lock: Option<Lock>,
 }
 
 /// What is done about the doubt whether a broker still holds what it has confirmed.
@@ -89,6 +105,11 @@ enum Doubt {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Phase {
+    /// The broker is asked for the queue, or will be.
+    Locking {
+        again: Option<Instant>,
+        tries: u32,
+    },
     Settling {
         until: Instant,
     },
@@ -114,6 +135,11 @@ enum Phase {
         ending: Ending,
         again: Option<Instant>,
     },
+    /// The broker is told that others may have it.
+    Unlocking {
+        by: Instant,
+        failed: Option<String>,
+    },
     Gone,
 }
 
@@ -130,18 +156,21 @@ struct Ending {
     target: Option<(Offset, StartReason)>,
     /// It stays ours.
     stays: bool,
+    /// Another member has its lock: nothing is committed.
+    taken: bool,
 }
 
 impl Ending {
     fn new(by: Instant, stays: bool) -> Self {
-        Self { by, commit_time: COMMIT_TIME, first: None, target: None, stays }
+        Self { by, commit_time: COMMIT_TIME, first: None, target: None, stays, taken: false }
     }
 }
 
 impl Assignment {
     /// The queue is wanted. With `settle`, a live member owned it a moment ago: its last commit gets time to arrive.
     pub fn new(policy: Policy, settle: bool, now: Instant) -> (Self, Vec<Action>) {
-        let mut new = Self { phase: Phase::Gone, policy, acked: None, in_flight: None, doubt: Doubt::None };
+        let mut new =
+            Self { phase: Phase::Gone, policy, acked: None, in_flight: None, doubt: Doubt::None, lock: None };
         if settle {
             new.phase = Phase::Settling { until: now + SETTLE };
             return (new, Vec::new());
@@ -154,14 +183,17 @@ impl Assignment {
     pub fn is_leaving(&self) -> bool {
         match &self.phase {
             Phase::Draining(ending) | Phase::Committing { ending, .. } => !ending.stays,
-            Phase::Verifying { .. } | Phase::Gone => true,
+            Phase::Verifying { .. } | Phase::Unlocking { .. } | Phase::Gone => true,
             _ => false,
         }
     }
 
     /// Whether its first attempt to find a start position has not come to an end.
     pub fn is_at_first_try(&self) -> bool {
-        matches!(self.phase, Phase::Settling { .. } | Phase::Resolving { tries: 0, .. })
+        matches!(
+            self.phase,
+            Phase::Settling { .. } | Phase::Locking { tries: 0, .. } | Phase::Resolving { tries: 0, .. }
+        )
     }
 
     /// What the broker has confirmed, or had stored.
@@ -177,10 +209,11 @@ impl Assignment {
     /// When [`due`](Self::due) must be called at the latest.
     pub fn deadline(&self) -> Option<Instant> {
         match &self.phase {
+            Phase::Locking { again, .. } => *again,
             Phase::Settling { until } => Some(*until),
             Phase::AskAgain { at, .. } => Some(*at),
             Phase::Draining(ending) => Some(ending.by),
-            Phase::Verifying { by, .. } => Some(*by),
+            Phase::Verifying { by, .. } | Phase::Unlocking { by, .. } => Some(*by),
             Phase::Committing { ending, again, .. } => Some(again.map_or(ending.by, |at| at.min(ending.by))),
             Phase::Resolving { .. } | Phase::Active | Phase::Gone => None,
         }
@@ -200,13 +233,12 @@ impl Assignment {
                 // Unless it is what we left there, somebody else has committed since: a blind update would take that
                 // back. If the first commit failed, the one before it is what we left.
                 let untouched = held == Some(first) || (held.is_some() && held == self.acked);
-                if untouched { self.commit(end, ending) } else { self.release(None) }
+                if untouched { self.commit(end, ending) } else { self.release(by, None) }
             }
-            (Phase::Verifying { .. }, Err(_)) => self.release(None),
+            (Phase::Verifying { by, .. }, Err(_)) => self.release(by, None),
             (Phase::Active, Ok(held)) if self.doubt == Doubt::Asking => {
                 self.doubt = Doubt::None;
-                self.acked = held;
-                Vec::new()
+                self.compare(held, now)
             }
             (Phase::Active, Err(_)) if self.doubt == Doubt::Asking => {
                 self.doubt = Doubt::Unanswered;
@@ -232,13 +264,19 @@ impl Assignment {
     /// A deadline has passed.
     pub fn due(&mut self, now: Instant, watermark: Offset) -> Vec<Action> {
         match self.phase.clone() {
+            Phase::Locking { again: Some(at), tries } if now >= at => {
+                self.phase = Phase::Locking { again: None, tries };
+                vec![Action::Lock]
+            }
+            Phase::Unlocking { by, .. } if now >= by => self.unlocked(),
             Phase::Settling { until } if now >= until => self.ask(Ask::Stored, 0),
             Phase::AskAgain { ask, tries, at } if now >= at => self.ask(ask, tries),
             Phase::Draining(ending) if now >= ending.by => {
+                self.leave_listener();
                 let ending = Ending { by: now + ending.commit_time, ..ending };
                 self.end_of_draining(ending, now, watermark)
             }
-            Phase::Verifying { by, .. } if now >= by => self.release(None),
+            Phase::Verifying { by, .. } if now >= by => self.release(by, None),
             Phase::Committing { ending, .. } if now >= ending.by => {
                 self.after_commit(ending, Some("the offset was not confirmed in time".into()))
             }
@@ -254,6 +292,7 @@ impl Assignment {
     /// already be reading the offset; running listeners have until `by`.
     pub fn unwant(&mut self, by: Instant, watermark: Offset) -> Vec<Action> {
         match self.phase.clone() {
+            Phase::Active if self.lock.is_some() => self.drain_locked(by, COMMIT_TIME),
             Phase::Active => {
                 let sure = self.doubt == Doubt::None;
                 // What was left with the broker: the commit that goes out now, or an earlier one.
@@ -274,6 +313,7 @@ impl Assignment {
     /// After that the broker has `commit_time` to confirm the offset.
     pub fn shutdown(&mut self, by: Instant, commit_time: Duration) -> Vec<Action> {
         match self.phase.clone() {
+            Phase::Active if self.lock.is_some() => self.drain_locked(by, commit_time),
             Phase::Active => {
                 self.distrust();
                 self.phase = Phase::Draining(Ending { commit_time, ..Ending::new(by, false) });
@@ -307,7 +347,8 @@ impl Assignment {
             Phase::Settling { .. } | Phase::Resolving { .. } | Phase::AskAgain { .. } => {
                 self.commit(to, Ending { target: Some((to, reason)), ..Ending::new(by, true) })
             }
-            Phase::Gone => Vec::new(),
+            // Who does not have it, or not any more, leaves it to who has.
+            Phase::Locking { .. } | Phase::Unlocking { .. } | Phase::Gone => Vec::new(),
         }
     }
 
@@ -325,7 +366,12 @@ impl Assignment {
     pub fn drained(&mut self, now: Instant, watermark: Offset) -> Vec<Action> {
         match self.phase.clone() {
             Phase::Draining(ending) => {
-                let ending = Ending { by: ending.by.max(now) + ending.commit_time, ..ending };
+                let mut by = ending.by.max(now);
+                if ending.stays {
+                    // What is only to go on has no need for all the time that its listeners had.
+                    by = by.min(now + REVOKE_TIME);
+                }
+                let ending = Ending { by: by + ending.commit_time, ..ending };
                 self.end_of_draining(ending, now, watermark)
             }
             _ => Vec::new(),
@@ -348,7 +394,7 @@ impl Assignment {
     /// what it holds before anything is committed again, since meanwhile another member may have taken the queue over
     /// and be further.
     pub fn doubt_commits(&mut self) -> Vec<Action> {
-        if self.phase != Phase::Active || self.doubt == Doubt::Asking {
+        if self.phase != Phase::Active || self.doubt == Doubt::Asking || self.awaits_lock() {
             return Vec::new();
         }
         self.doubt = Doubt::Asking;
@@ -378,7 +424,9 @@ impl Assignment {
                 self.commit_target(to)
             }
             // The first commit of a revoked queue waited for an older one.
-            (Phase::Draining(ending), _) if ending.first.is_some_and(|first| sent < first) => {
+            (Phase::Draining(ending), _)
+                if self.lock.is_none() && ending.first.is_some_and(|first| sent < first) =>
+            {
                 let first = ending.first.map_or(watermark, |first| first.max(watermark));
                 self.phase = Phase::Draining(Ending { first: Some(first), ..ending });
                 self.send_commit(first)
@@ -441,7 +489,10 @@ impl Assignment {
     /// It was not consumed when it had to go, or was going already.
     fn leave(&mut self, by: Instant) -> Vec<Action> {
         match self.phase.clone() {
-            Phase::Settling { .. } | Phase::Resolving { .. } | Phase::AskAgain { .. } => self.release(None),
+            Phase::Locking { .. }
+            | Phase::Settling { .. }
+            | Phase::Resolving { .. }
+            | Phase::AskAgain { .. } => self.release(by, None),
             Phase::Draining(ending) => {
                 self.phase = Phase::Draining(Ending { by: by.min(ending.by), stays: false, ..ending });
                 Vec::new()
@@ -451,12 +502,17 @@ impl Assignment {
                 self.phase = Phase::Committing { offset, ending, again };
                 Vec::new()
             }
+            Phase::Unlocking { by: until, failed } => {
+                self.phase = Phase::Unlocking { by: by.min(until), failed };
+                Vec::new()
+            }
             Phase::Active | Phase::Verifying { .. } | Phase::Gone => Vec::new(),
         }
     }
 
     fn end_of_draining(&mut self, ending: Ending, now: Instant, watermark: Offset) -> Vec<Action> {
         match (&ending.target, ending.first) {
+            _ if ending.taken => self.after_taken(&ending),
             (Some((to, _)), _) => {
                 let to = *to;
                 self.commit(to, ending)
@@ -503,7 +559,7 @@ impl Assignment {
 
     fn after_commit(&mut self, ending: Ending, failed: Option<String>) -> Vec<Action> {
         if !ending.stays {
-            return self.release(failed);
+            return self.release(ending.by, failed);
         }
         if failed.is_some() {
             // What the broker holds may be beyond where it goes on: whatever is finished next is news.
@@ -518,11 +574,6 @@ impl Assignment {
         let known = self.acked.unwrap_or_default();
         let (start, reason) = ending.target.unwrap_or((known, StartReason::Rebuilt));
         self.activate(start, reason)
-    }
-
-    fn release(&mut self, failed: Option<String>) -> Vec<Action> {
-        self.phase = Phase::Gone;
-        vec![Action::Release { committed: self.acked, failed }]
     }
 }
 
@@ -539,11 +590,11 @@ const ASK_AGAIN_MAX: Duration = Duration::from_secs(5);
 mod tests {
     use super::*;
 
-    fn at(wire: i64) -> Offset {
+    pub(super) fn at(wire: i64) -> Offset {
         Offset::new(wire).unwrap()
     }
 
-    fn policy(from: ConsumeFrom) -> Policy {
+    pub(super) fn policy(from: ConsumeFrom) -> Policy {
         Policy { from, is_retry_topic: false }
     }
 

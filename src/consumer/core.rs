@@ -14,12 +14,14 @@ use super::events::{Event, Hub};
 use super::figures::{ByTopic, Fetched, Figures};
 use super::listener::{Hook, Listener};
 use super::local::LocalStore;
+use super::lock_loop::LockEvent;
 use super::process_queue::{ProcessQueue, Settled};
 use super::pull_loop::PullEvent;
 use super::ready::Ready;
 use super::rebalance_loop::RebalanceEvent;
 use super::settings::Settings;
 use super::slot::Slot;
+use super::stats::Waiting;
 use super::timer_loop::TimerEvent;
 use crate::client::Instance;
 use crate::client::trace::Tracer;
@@ -55,11 +57,15 @@ pub(crate) struct Core {
     newest_version: AtomicI64,
     slots: Mutex<Vec<Arc<Slot>>>,
     owned: Mutex<BTreeMap<MessageQueue, Arc<ProcessQueue>>>,
+    /// Queues that have no process queue yet, and why.
+    starting: Mutex<BTreeMap<MessageQueue, Waiting>>,
     /// Nanoseconds that the listener takes for a message, a moving average.
     listener_time: AtomicU64,
     pub(crate) pull: Sender<PullEvent>,
     pub(crate) timer: Sender<TimerEvent>,
     pub(crate) rebalance: Sender<RebalanceEvent>,
+    /// Of a consumer whose queues are locked.
+    pub(crate) lock: Option<Sender<LockEvent>>,
 }
 
 /// What a consume thread takes from the ready list.
@@ -98,6 +104,7 @@ pub(crate) struct Parts {
     pub(crate) pull: Sender<PullEvent>,
     pub(crate) timer: Sender<TimerEvent>,
     pub(crate) rebalance: Sender<RebalanceEvent>,
+    pub(crate) lock: Option<Sender<LockEvent>>,
 }
 
 impl Core {
@@ -115,6 +122,7 @@ impl Core {
             pull,
             timer,
             rebalance,
+            lock,
         } = parts;
         let started_millis = instance.clock().millis();
         Self {
@@ -141,10 +149,12 @@ impl Core {
             subscriptions: Mutex::new(Arc::new(subscriptions)),
             slots: Mutex::default(),
             owned: Mutex::default(),
+            starting: Mutex::default(),
             listener_time: AtomicU64::new(0),
             pull,
             timer,
             rebalance,
+            lock,
         }
     }
 
@@ -213,6 +223,28 @@ impl Core {
     /// The process queues of all owned queues, in order.
     pub(crate) fn owned(&self) -> Vec<Arc<ProcessQueue>> {
         self.owned.lock().values().cloned().collect()
+    }
+
+    /// Why a queue has no process queue yet.
+    pub(crate) fn wait_for_start(&self, queue: &MessageQueue, waiting: Option<Waiting>) {
+        let mut starting = self.starting.lock();
+        match waiting {
+            Some(waiting) => drop(starting.insert(queue.clone(), waiting)),
+            None => drop(starting.remove(queue)),
+        }
+    }
+
+    /// Queues that have no process queue yet, and why.
+    pub(crate) fn starting(&self) -> Vec<(MessageQueue, Waiting)> {
+        self.starting.lock().iter().map(|(queue, waiting)| (queue.clone(), waiting.clone())).collect()
+    }
+
+    /// The locks of this broker are renewed now.
+    pub(crate) fn renew_locks(&self, broker: &Arc<str>) {
+        if let Some(lock) = &self.lock {
+            // The thread ends after the last queue was given back.
+            drop(lock.send(LockEvent::Renew(broker.clone())));
+        }
     }
 
     /// What the listener takes for a message.

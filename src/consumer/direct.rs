@@ -29,7 +29,7 @@ pub(super) enum Came {
 
 impl Direct {
     /// Tells the broker, which tells the operator.
-    pub(super) fn answer(&self, came: Came, took: Duration) {
+    pub(super) fn answer(&self, came: Came, took: Duration, in_order: bool) {
         let (consume_result, remark) = match came {
             Came::Back(_, ConsumeStatus::Success) => (DirectResult::Success, None),
             Came::Back(verdict, _) => (DirectResult::Later, verdict.error().map(str::to_owned)),
@@ -38,7 +38,7 @@ impl Direct {
         let result = ConsumeMessageDirectlyResult {
             auto_commit: true,
             consume_result,
-            order: false,
+            order: in_order,
             remark,
             spent_time_mills: i64::try_from(took.as_millis()).unwrap_or(i64::MAX),
         };

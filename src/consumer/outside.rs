@@ -19,9 +19,11 @@ use super::process_queue::{ProcessQueue, Settled};
 use super::pull_loop::PullEvent;
 use super::rebalance_loop::RebalanceEvent;
 use super::settings::Settings;
+use super::stats::Waiting;
 use super::timer_loop::TimerEvent;
 use crate::client::{Namespace, Role};
 use crate::message::{MessageQueue, Subscription};
+use crate::protocol::body::LockBatchRequest;
 use crate::protocol::headers::{
     ConsumerGroup, ConsumerSendBack, GetMaxOffset, PullMessage, QueryConsumerOffset, QueueStart,
     SearchOffset, SendMessage, UpdateConsumerOffset,
@@ -51,6 +53,10 @@ pub(crate) enum Request {
     Time(SearchOffset),
     /// An offset to be stored.
     Commit(UpdateConsumerOffset),
+    /// Queues to be had by this member alone.
+    Lock(LockBatchRequest),
+    /// Queues that others may have.
+    Unlock(LockBatchRequest),
 }
 
 /// Everything outside of the deciding parts of one consumer.
@@ -135,6 +141,14 @@ pub(crate) trait Outside: Sized {
     fn own(&self, queue: &Arc<ProcessQueue>);
     /// Not any more, unless a newer one has taken its place.
     fn disown(&self, queue: &ProcessQueue);
+    /// What is owned.
+    fn owned(&self) -> Vec<Arc<ProcessQueue>>;
+    /// Why a queue that is to be consumed has no process queue yet; `None` when it has, or is given up.
+    fn wait_for_start(&self, queue: &MessageQueue, waiting: Option<Waiting>);
+    /// Whether a listener of this consumer is at work on the queue, be it of a generation that was given up.
+    fn is_listening_to(&self, queue: &MessageQueue) -> bool;
+    /// The locks of this broker are renewed now.
+    fn renew_locks(&self, broker: &Arc<str>);
 
     /// Whether the broker has acknowledged this version of the subscription.
     fn is_told(&self, address: &str, topic: &str, version: i64) -> bool {

@@ -4,18 +4,23 @@
 //! watermark is the first clear bit of the first run that has one. A process queue is one generation of an
 //! assignment: once closed it accepts nothing, and a new assignment of the same queue has a new one.
 
+mod order;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Instant;
 
+use self::order::Order;
 use super::budget::Budget;
 use super::facts::Facts;
 use super::offset::Offset;
 use super::run::Run;
 use crate::message::MessageQueue;
 use crate::sync::Mutex;
+
+pub use self::order::{Piece, Took};
 
 /// When a queue stops pulling.
 #[derive(Clone, Copy, Debug)]
@@ -89,6 +94,8 @@ struct Runs {
     held: BTreeSet<Offset>,
     /// Those of them whose confirmation is still to come.
     sending: usize,
+    /// Of a queue that is consumed in order.
+    order: Option<Order>,
 }
 
 #[derive(Debug)]
@@ -159,6 +166,7 @@ impl ProcessQueue {
                 unfed: false,
                 held: BTreeSet::new(),
                 sending: 0,
+                order: None,
             }),
             watermark: AtomicI64::new(start.wire()),
             facts: Facts::new(start),
@@ -200,7 +208,11 @@ impl ProcessQueue {
         self.publish(&mut runs);
         let born = run.born();
         runs.claimable.push_back(run);
-        Ok((!std::mem::replace(&mut runs.queued, true)).then_some(born))
+        let wakes = match &mut runs.order {
+            None => !std::mem::replace(&mut runs.queued, true),
+            Some(order) => order.wake(),
+        };
+        Ok(wakes.then_some(born))
     }
 
     /// Takes the next messages for a consume thread, up to `batch` of one run. `None` when there is nothing: then the
@@ -268,6 +280,9 @@ impl ProcessQueue {
             return false;
         }
         runs.sending += 1;
+        if let Some(order) = &mut runs.order {
+            order.handing_over += 1;
+        }
         true
     }
 

@@ -130,8 +130,17 @@ impl<S: Outside> Fetching<S> {
                 self.pulls.detach(id);
                 self.backs.forget(id);
             }
-            PullEvent::SendBack(what) => self.backs.begin(what),
-            PullEvent::BackAnswer(id, answer) => self.backs.answered(id, back_answer(answer)),
+            PullEvent::SendBack(what) => {
+                if let Some(core) = self.backs.begin(what) {
+                    self.pulls.look_after(core);
+                }
+            }
+            PullEvent::BackAnswer(id, answer) => {
+                if let Some(core) = self.backs.answered(id, back_answer(answer)) {
+                    self.pulls.look_after(core);
+                }
+            }
+            PullEvent::Due(Due::Resume(id)) => self.pulls.resume(id),
             PullEvent::Due(Due::Retry(id)) => {
                 if let Some(core) = self.backs.due(id) {
                     self.pulls.look_after(core);

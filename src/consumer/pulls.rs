@@ -82,6 +82,7 @@ impl<S: Outside> Pulls<S> {
             entry.core.post_timer(TimerEvent::At(entry.core.now() + CHECK_EVERY, Due::Check));
         }
         self.table.insert(id, entry);
+        self.resume(id);
         self.advance(id);
     }
 
@@ -121,6 +122,16 @@ impl<S: Outside> Pulls<S> {
         self.advance(id);
     }
 
+    /// The pause of this one may be over.
+    pub(super) fn resume(&mut self, id: u64) {
+        let Some(entry) = self.table.get(&id) else { return };
+        if let Some(oldest) = entry.queue.resume(entry.core.now()) {
+            let core = entry.core.clone();
+            core.ready(&entry.queue, oldest);
+            self.look_after(core);
+        }
+    }
+
     /// Every ten seconds: repairs a queue that stands still without its reason. Nothing should be found here.
     pub(super) fn check(&mut self) {
         let ids: Vec<u64> = self.table.keys().copied().collect();
@@ -140,6 +151,7 @@ impl<S: Outside> Pulls<S> {
                 entry.core.emit(Event::QueueStalled { queue: entry.queue.queue().clone(), reason, since });
                 entry.ended(Outcome::Failed("the answer to a pull was lost".into()), now);
             }
+            self.resume(id);
             self.advance(id);
         }
         if let Some(entry) = self.table.values().next() {

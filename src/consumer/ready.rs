@@ -142,6 +142,11 @@ impl<Q> Ready<Q> {
         }
     }
 
+    /// Whether a queue waits for a thread.
+    pub fn is_waited_for(&self) -> bool {
+        !self.state.lock().queues.is_empty()
+    }
+
     /// How many threads there are and how many of them are idle.
     pub fn threads(&self) -> (usize, usize) {
         let state = self.state.lock();

@@ -6,7 +6,8 @@
 
 mod group;
 mod groups;
-mod requests;
+mod locks;
+pub(super) mod requests;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use std::time::Instant;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 
+use super::assignment::Asked;
 use super::core::Core;
 use super::fetch::Correction;
 use super::offset::Offset;
@@ -41,6 +43,10 @@ pub(crate) enum RebalanceEvent<S = Core> {
     Rebuild(u64),
     /// The broker has answered that the offset asked for is not the one to go on with.
     Corrected { id: u64, from: Offset, correction: Correction },
+    /// The broker has not renewed the lock: another member has it.
+    LockRefused(u64),
+    /// The broker has renewed the lock that was asked for then, after this member had stopped believing in it.
+    LockRegained { id: u64, asked: Asked, late: bool, doubtful: bool },
     /// An operator has set the offsets of a topic.
     Reset { core: Arc<S>, offsets: Vec<(MessageQueue, Offset)> },
     /// The answer to a request of this loop.

@@ -7,10 +7,12 @@ use std::time::Instant;
 
 use super::core::{Core, Item};
 use super::direct::Direct;
+use super::lease::Lease;
 use super::offset::Offset;
 use super::process_queue::ProcessQueue;
 use super::rebalance_loop::RebalanceEvent;
 use super::running;
+use crate::clock::millis_of;
 use crate::message::{MessageQueue, MessageView, Source};
 use crate::protocol::body::{
     ConsumerRunningInfo, GetConsumerStatusBody, ProcessQueueInfo, ResetOffsetBody, SubscriptionData,
@@ -80,7 +82,7 @@ fn running_info(core: &Core, command: &RemotingCommand) -> Result<Vec<u8>, Strin
     let info = ConsumerRunningInfo {
         jstack: header.jstack_enable.unwrap_or(false).then(|| running::thread_table(core)),
         mq_pop_table: Some(BTreeMap::new()),
-        mq_table: owned.iter().map(|process| (process.queue().clone(), queue_info(process))).collect(),
+        mq_table: owned.iter().map(|process| (process.queue().clone(), queue_info(core, process))).collect(),
         properties: running::properties(core),
         status_table: running::status_table(core),
         subscription_set: core.subscriptions().values().map(|one| SubscriptionData::from(&**one)).collect(),
@@ -89,7 +91,9 @@ fn running_info(core: &Core, command: &RemotingCommand) -> Result<Vec<u8>, Strin
     Ok(info.write())
 }
 
-fn queue_info(process: &ProcessQueue) -> ProcessQueueInfo {
+fn queue_info(core: &Core, process: &ProcessQueue) -> ProcessQueueInfo {
+    let lease = process.lease();
+    let is_valid = |lease: &Lease| lease.is_valid(core.now(), core.instance.clock().now());
     let load = process.load();
     let (low, high) = process.cached_range().unwrap_or_default();
     ProcessQueueInfo {
@@ -100,9 +104,9 @@ fn queue_info(process: &ProcessQueue) -> ProcessQueueInfo {
         commit_offset: process.watermark().wire(),
         dropped: process.is_closed(),
         last_consume_timestamp: process.facts.last_consume.load(Ordering::Relaxed),
-        last_lock_timestamp: 0,
+        last_lock_timestamp: lease.as_ref().map_or(0, |lease| millis_of(lease.asked_by_wall())),
         last_pull_timestamp: process.facts.last_pull.load(Ordering::Relaxed),
-        locked: false,
+        locked: lease.as_ref().is_some_and(is_valid),
         transaction_msg_count: 0,
         transaction_msg_max_offset: 0,
         transaction_msg_min_offset: 0,

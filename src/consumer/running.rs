@@ -20,7 +20,7 @@ pub(super) fn properties(core: &Core) -> BTreeMap<String, String> {
         // What the tools look at.
         ("PROP_NAMESERVER_ADDR", core.instance.name_server_list()),
         ("PROP_THREADPOOL_CORE_SIZE", threads.to_string()),
-        ("PROP_CONSUMEORDERLY", "false".to_owned()),
+        ("PROP_CONSUMEORDERLY", settings.order.is_some().to_string()),
         ("PROP_CONSUME_TYPE", "CONSUME_PASSIVELY".to_owned()),
         // The version that every request of this client carries.
         ("PROP_CLIENT_VERSION", "V4_9_8".to_owned()),
@@ -38,7 +38,7 @@ pub(super) fn properties(core: &Core) -> BTreeMap<String, String> {
         ("consumeMessageBatchMaxSize", settings.consume_batch_size.to_string()),
         ("consumeConcurrentlyMaxSpan", settings.max_span.to_string()),
         ("consumeTimeout", (settings.consume_timeout.as_secs() / 60).to_string()),
-        ("maxReconsumeTimes", settings.max_reconsume_times.to_string()),
+        ("maxReconsumeTimes", most_times(settings.max_reconsume_times)),
         ("pullBatchSize", settings.pull_batch_size.to_string()),
         ("pullBatchSizeInBytes", settings.pull_batch_bytes.to_string()),
         ("pullInterval", millis(settings.pull_interval)),
@@ -59,6 +59,11 @@ pub(super) fn properties(core: &Core) -> BTreeMap<String, String> {
     // Java leaves out what is not set.
     let set = entries.into_iter().filter(|(_, value)| !value.is_empty());
     set.map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// As Java has it: -1 for no limit.
+fn most_times(times: u32) -> String {
+    if times == u32::MAX { "-1".to_owned() } else { times.to_string() }
 }
 
 /// The figures that Java shows: of the last minute, but failures of the last hour.

@@ -33,6 +33,8 @@ pub(crate) enum Back {
     Level(i32),
     /// It does not come again.
     DeadLetter,
+    /// It was consumed in order, as often as it may: a dead letter, with its count, of which the broker does not know.
+    Exhausted,
 }
 
 impl Back {
@@ -52,7 +54,7 @@ impl Back {
         match self {
             Self::Later => 0,
             Self::Level(level) => level,
-            Self::DeadLetter => -1,
+            Self::DeadLetter | Self::Exhausted => -1,
         }
     }
 }
@@ -106,30 +108,44 @@ impl<S: Outside> SendBacks<S> {
         Self { sink, next: 0, under_way: HashMap::new(), brokers: HashMap::new(), failures: HashMap::new() }
     }
 
-    /// Begins with one. `ProcessQueue::send_back` was called for it.
-    pub(super) fn begin(&mut self, what: SendBack<S>) {
+    /// Begins with one. `ProcessQueue::send_back` was called for it. The consumer that something was put on the ready
+    /// list of, if so.
+    pub(super) fn begin(&mut self, what: SendBack<S>) -> Option<Arc<S>> {
         if what.core.settings().is_broadcasting() {
-            return self.keep_here(what);
+            let (core, queue) = (what.core.clone(), what.queue.clone());
+            self.keep_here(what);
+            return go_on(&core, &queue);
         }
         let key = (what.queue.id(), what.run.offset_of(what.index));
         let tries = self.failures.get(&key).copied().unwrap_or(0);
         self.next += 1;
         let id = self.next;
         let broker = what.queue.queue().shared_broker_name().clone();
+        // A send-back carries no count: the broker goes by the one that it has stored.
+        let count_is_ours = what.back == Back::Exhausted;
         self.under_way.insert(id, UnderWay { what, stage: Stage::Asked { broker }, tries });
-        self.ask(id);
+        if count_is_ours {
+            self.send(id, String::new())
+        } else {
+            self.ask(id)
+        }
+        None
     }
 
-    /// A broker has confirmed that it holds the message, or has not.
-    pub(super) fn answered(&mut self, id: u64, answer: Result<(), String>) {
-        let Some(entry) = self.under_way.get(&id) else { return };
+    /// A broker has confirmed that it holds the message, or has not. The consumer that something was put on the ready
+    /// list of, if so.
+    pub(super) fn answered(&mut self, id: u64, answer: Result<(), String>) -> Option<Arc<S>> {
+        let entry = self.under_way.get(&id)?;
         if let Stage::Asked { broker } = &entry.stage {
             let broker = broker.clone();
             self.next_of(&broker);
         }
         match answer {
             Ok(()) => self.confirmed(id),
-            Err(problem) => self.failed(id, problem),
+            Err(problem) => {
+                self.failed(id, problem);
+                None
+            }
         }
     }
 
@@ -138,6 +154,15 @@ impl<S: Outside> SendBacks<S> {
         let entry = self.under_way.get_mut(&id)?;
         let what = &entry.what;
         // Only "later" means that the listener should look again; an explicit wish is only sent again.
+        if what.back == Back::Exhausted {
+            let retry = Retry { run: what.run.clone(), index: what.index, times: what.times + 1 };
+            let ready = what.queue.retry_in_order(retry, what.core.now()).map(|oldest| {
+                what.core.ready(&what.queue, oldest);
+                what.core.clone()
+            });
+            self.under_way.remove(&id);
+            return ready;
+        }
         if what.back == Back::Later || what.core.settings().is_broadcasting() {
             let retry = Retry { run: what.run.clone(), index: what.index, times: what.times + 1 };
             let ready = what.queue.retry(retry).map(|oldest| {
@@ -211,6 +236,7 @@ impl<S: Outside> SendBacks<S> {
         let Some(entry) = self.under_way.get(&id) else { return };
         match &entry.stage {
             Stage::Asked { .. } => self.send(id, problem),
+            Stage::Sent { first } if first.is_empty() => self.wait(id, problem),
             Stage::Sent { first } => {
                 let problem = format!("{first}; as a new message: {problem}");
                 self.wait(id, problem);
@@ -223,7 +249,8 @@ impl<S: Outside> SendBacks<S> {
     fn send(&mut self, id: u64, first: String) {
         let Some(entry) = self.under_way.get_mut(&id) else { return };
         let Some((address, request)) = retry_message(&entry.what) else {
-            self.wait(id, format!("{first}; no other broker is known"));
+            let problem = "no broker is known that takes it";
+            self.wait(id, if first.is_empty() { problem.to_owned() } else { format!("{first}; {problem}") });
             return;
         };
         entry.stage = Stage::Sent { first };
@@ -254,8 +281,8 @@ impl<S: Outside> SendBacks<S> {
         what.core.post_timer(TimerEvent::At(what.core.now() + delay, Due::Retry(id)));
     }
 
-    fn confirmed(&mut self, id: u64) {
-        let Some(UnderWay { what, .. }) = self.under_way.remove(&id) else { return };
+    fn confirmed(&mut self, id: u64) -> Option<Arc<S>> {
+        let UnderWay { what, .. } = self.under_way.remove(&id)?;
         self.failures.remove(&(what.queue.id(), what.run.offset_of(what.index)));
         let core = &what.core;
         let dead = what.back == Back::DeadLetter || what.times >= core.settings().max_reconsume_times;
@@ -276,7 +303,17 @@ impl<S: Outside> SendBacks<S> {
         }
         let settled = what.queue.sent_back(&what.run, what.index);
         core.settled(&what.queue, settled);
+        go_on(core, &what.queue)
     }
+}
+
+/// A queue that is consumed in order has waited for one message to be out of the way. The consumer, if the queue is on
+/// the ready list now.
+fn go_on<S: Outside>(core: &Arc<S>, queue: &Arc<ProcessQueue>) -> Option<Arc<S>> {
+    core.settings().order.as_ref()?;
+    let oldest = queue.handed_over(core.now())?;
+    core.ready(queue, oldest);
+    Some(core.clone())
 }
 
 /// Whether an answer says that the broker holds the message: it may have been stored less safely than it should.
@@ -305,8 +342,10 @@ fn retry_message<S: Outside>(what: &SendBack<S>) -> Option<(Arc<str>, Request)> 
     let topic = retry_topic(core.group());
     let own: &str = what.queue.queue().broker_name();
     let masters = core.masters();
-    let other = masters.iter().find(|(name, _)| &**name != own);
-    let (name, address) = other.or(masters.first())?.clone();
+    // Its own has failed, unless it was not asked at all.
+    let own_is_good = what.back == Back::Exhausted;
+    let better = masters.iter().find(|(name, _)| (&**name == own) == own_is_good);
+    let (name, address) = better.or(masters.first())?.clone();
 
     let max = core.settings().max_reconsume_times;
     // A count above the limit makes it a dead letter.
@@ -314,7 +353,7 @@ fn retry_message<S: Outside>(what: &SendBack<S>) -> Option<(Arc<str>, Request)> 
         if what.back == Back::DeadLetter { max.saturating_add(1) } else { what.times.saturating_add(1) };
     let level = match what.back {
         Back::Level(level) => level,
-        Back::Later | Back::DeadLetter => 3 + i32::try_from(what.times).unwrap_or(0),
+        Back::Later | Back::DeadLetter | Back::Exhausted => 3 + i32::try_from(what.times).unwrap_or(0),
     };
     let header = SendMessage {
         producer_group: core.group().to_string(),
@@ -382,7 +421,7 @@ mod tests {
         let asked = core.take_sent();
         assert_eq!(asked.len(), MOST_IN_FLIGHT);
         core.lose_brokers();
-        asked.iter().for_each(|tag| backs.answered(*tag, Err("lost".into())));
+        asked.iter().for_each(|tag| assert!(backs.answered(*tag, Err("lost".into())).is_none()));
         assert_eq!(core.timers(), messages as usize, "each waits for its next try");
     }
 

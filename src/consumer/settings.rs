@@ -35,6 +35,15 @@ pub enum OffsetIllegal {
     Suspend,
 }
 
+/// What is particular to consumption in order.
+#[derive(Clone, Debug)]
+pub(crate) struct InOrder {
+    /// How long a queue waits after a message that was not accepted.
+    pub(crate) suspend_time: Duration,
+    /// Whether a queue is consumed only with its broker's lock. Not needed where every member has all queues.
+    pub(crate) locks: bool,
+}
+
 /// See the methods of [`PushConsumerBuilder`](super::PushConsumerBuilder).
 #[derive(Clone)]
 pub(crate) struct Settings {
@@ -45,6 +54,8 @@ pub(crate) struct Settings {
     pub(crate) consume_batch_size: u32,
     pub(crate) consume_timeout: Duration,
     pub(crate) max_reconsume_times: u32,
+    /// `None`: concurrently.
+    pub(crate) order: Option<InOrder>,
     pub(crate) delay_levels: Vec<Duration>,
     pub(crate) pull_batch_size: i32,
     pub(crate) pull_batch_bytes: i32,
@@ -71,6 +82,7 @@ impl fmt::Debug for Settings {
             .field("consume_batch_size", &self.consume_batch_size)
             .field("consume_timeout", &self.consume_timeout)
             .field("max_reconsume_times", &self.max_reconsume_times)
+            .field("order", &self.order)
             .field("pull_batch_size", &self.pull_batch_size)
             .field("pull_batch_bytes", &self.pull_batch_bytes)
             .field("pull_interval", &self.pull_interval)

@@ -16,6 +16,7 @@ use super::figures::{ByTopic, Consumed};
 use super::process_queue::ProcessQueue;
 use super::run::Run;
 use crate::client::TimeRecorder;
+use crate::message::MessageQueue;
 
 /// The state of one consume thread.
 #[derive(Debug)]
@@ -178,6 +179,11 @@ impl Slot {
         self.call.load(Ordering::Relaxed) & PHASE != IDLE
     }
 
+    /// Whether the thread is at work on this queue.
+    pub fn is_working_on(&self, queue: &MessageQueue) -> bool {
+        self.work.lock().as_ref().is_some_and(|work| work.queue.queue() == queue)
+    }
+
     /// Takes the verdict away from this call. `false` if its listener has returned meanwhile.
     pub fn expire(&self, running: &Running) -> bool {
         let expired = running.number & !PHASE | EXPIRED;
@@ -213,7 +219,7 @@ mod tests {
     use crate::consumer::budget::{Budget, OnRelease};
     use crate::consumer::offset::Offset;
     use crate::consumer::process_queue::Limits;
-    use crate::message::{MessageQueue, Source};
+    use crate::message::Source;
 
     fn slot() -> Slot {
         let now = Instant::now();

@@ -49,6 +49,8 @@ pub enum Waiting {
     CacheLimit,
     /// The consumer is suspended.
     Suspended,
+    /// It is consumed in order, and the lock of its broker is another member's, or not certain.
+    NoLock,
     /// No route to its broker is known.
     NoRoute,
     /// Its broker has not confirmed the subscription yet.
@@ -69,6 +71,7 @@ impl fmt::Display for Waiting {
             Self::FlowControl => f.write_str("as many unfinished messages as it may hold"),
             Self::CacheLimit => f.write_str("the client's cache is full"),
             Self::Suspended => f.write_str("suspended"),
+            Self::NoLock => f.write_str("the lock of its broker is not certain"),
             Self::NoRoute => f.write_str("no route to its broker"),
             Self::NoHeartbeat => f.write_str("its broker has not confirmed the subscription yet"),
             Self::Revoking => f.write_str("given up, running listeners finish"),
@@ -86,7 +89,7 @@ impl fmt::Display for Waiting {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ConsumerStats {
-    /// The queues it owns, in order.
+    /// The queues it owns, in order, those included that wait for their lock or their start position.
     pub queues: Vec<QueueStats>,
     /// Consume threads.
     pub threads: usize,
@@ -182,7 +185,9 @@ pub struct QueueStats {
     pub oldest_in_flight: Option<Duration>,
     /// How long ago the last pull was sent.
     pub last_pull: Option<Duration>,
-    /// Why it is not pulling.
+    /// Whether this member has the lock of the broker, and is certain of it. Always `false` where none is needed.
+    pub locked: bool,
+    /// Why it is not pulling, or not consumed.
     pub waiting: Option<Waiting>,
     /// The last trouble with it.
     pub last_error: Option<String>,

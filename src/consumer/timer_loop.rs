@@ -37,6 +37,8 @@ pub(crate) enum Due {
     Pull(u64),
     /// The retry of this send-back.
     Retry(u64),
+    /// The pause of a queue that is consumed in order.
+    Resume(u64),
     /// A look at all queues.
     Check,
 }
@@ -138,7 +140,9 @@ pub(super) fn expire_if_late<S: Outside>(core: &Arc<S>, slot: &Slot, now: Instan
     }
     let Running { work, range, since, .. } = running;
     let first = work.run.view(range.start);
-    for index in range {
+    // In order, nothing may overtake what the listener has: its answer counts, whenever it comes.
+    let in_order = core.settings().order.is_some();
+    for index in if in_order { 0..0 } else { range } {
         let Some(view) = work.run.view(index) else { continue };
         // One that cannot be read was never given to the listener: it has gone back before the call.
         if !work.queue.send_back(&work.run, index) {
@@ -155,10 +159,11 @@ pub(super) fn expire_if_late<S: Outside>(core: &Arc<S>, slot: &Slot, now: Instan
     }
     if let Some(message) = first {
         log::warn!(
-            "message {} of {} has been in its listener on {} for {since:.1?} and is sent back",
+            "message {} of {} has been in its listener on {} for {since:.1?}{}",
             message.message_id(),
             work.queue.queue(),
-            slot.name()
+            slot.name(),
+            if in_order { ", and its queue waits for it" } else { " and is sent back" }
         );
         core.emit(Event::ListenerLate {
             message: message.detached(),

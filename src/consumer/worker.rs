@@ -1,5 +1,7 @@
 //! `rmq-consume-N`: takes messages, calls the listener, settles the verdicts.
 
+mod in_order;
+
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use super::direct::{Came, Direct};
 use super::events::Event;
 use super::figures::Consumed;
 use super::listener::{Call, Next};
-use super::process_queue::ProcessQueue;
+use super::process_queue::{Piece, ProcessQueue};
 use super::pull_loop::PullEvent;
 use super::ready::Work as Ready;
 use super::run::Run;
@@ -38,10 +40,12 @@ pub(super) fn run(core: &Arc<Core>, slot: &Arc<Slot>, number: usize) {
         batch: Batch::of(slot.clone(), core.settings.consume_timeout),
         indices: Vec::new(),
         consumed: Arc::default(),
+        pieces: Vec::new(),
         inflater: Inflater::default(),
     };
     while let Ready::Item(item) = core.ready.next(&parker) {
         match item {
+            Item::Queue(queue) if core.settings.order.is_some() => worker.consume_in_order(&queue),
             Item::Queue(queue) => worker.consume(&queue),
             Item::Direct(direct) => worker.consume_directly(&direct),
         }
@@ -69,6 +73,8 @@ struct Worker<'a> {
     indices: Vec<u32>,
     /// What this thread has done for the topic that it works on.
     consumed: Arc<Consumed>,
+    /// In order: what was taken.
+    pieces: Vec<Piece>,
     inflater: Inflater,
 }
 
@@ -129,6 +135,20 @@ impl Worker<'_> {
         if self.batch.is_empty() {
             return now;
         }
+        let (verdict, in_time, ended) = self.listen_timed(range, born, now);
+        if in_time {
+            self.settle(queue, run, &verdict, retried);
+        } else {
+            // The timer has sent the messages back; whatever was said about them comes too late.
+            self.consumed.add(0, self.batch.len() as u64);
+            log::warn!("a listener for {} returned after its messages had been sent back", queue.queue());
+        }
+        ended
+    }
+
+    /// Calls the listener with the batch, so that others see since when. Its verdict, whether it came in time, and
+    /// when.
+    fn listen_timed(&mut self, range: Range<u32>, born: u64, now: u64) -> (Verdict, bool, u64) {
         let core = self.core;
         let clock = core.instance.clock();
         let by_clock = if clock.is_manual() { self.slot.nanos(clock.instant()) } else { now };
@@ -147,14 +167,7 @@ impl Worker<'_> {
         if let Some(traced) = traced {
             trace::after(core, &traced, &mut self.batch, &verdict, Duration::from_nanos(took), !in_time);
         }
-        if in_time {
-            self.settle(queue, run, &verdict, retried);
-        } else {
-            // The timer has sent the messages back; whatever was said about them comes too late.
-            self.consumed.add(0, self.batch.len() as u64);
-            log::warn!("a listener for {} returned after its messages had been sent back", queue.queue());
-        }
-        ended
+        (verdict, in_time, ended)
     }
 
     /// The batch of these messages, inflated. One that cannot be read is a dead letter at once: trying again cannot
@@ -166,12 +179,7 @@ impl Worker<'_> {
             if let Some(times) = retried {
                 view.set_reconsume_times(times);
             }
-            let readable = if run.is_unreadable(index) {
-                Err(DecodeError::new("its bytes are damaged"))
-            } else {
-                inflate(&mut self.inflater, view)
-            };
-            let Err(problem) = readable else {
+            let Err(problem) = make_readable(&mut self.inflater, run, index, view) else {
                 self.indices.push(index);
                 continue;
             };
@@ -235,7 +243,7 @@ impl Worker<'_> {
             }
         };
         self.batch.clear();
-        direct.answer(came, begun.elapsed());
+        direct.answer(came, begun.elapsed(), self.core.settings.order.is_some());
     }
 
     fn settle(&mut self, queue: &Arc<ProcessQueue>, run: &Arc<Run>, verdict: &Verdict, retried: Option<u32>) {
@@ -266,9 +274,13 @@ impl Worker<'_> {
     }
 
     fn send_back(&self, queue: &Arc<ProcessQueue>, run: &Arc<Run>, index: u32, back: Back, times: u32) {
-        if !queue.send_back(run, index) {
-            return;
+        if queue.send_back(run, index) {
+            self.post_send_back(queue, run, index, back, times);
         }
+    }
+
+    /// `ProcessQueue::send_back` was called for it.
+    fn post_send_back(&self, queue: &Arc<ProcessQueue>, run: &Arc<Run>, index: u32, back: Back, times: u32) {
         self.core.post_pull(PullEvent::SendBack(SendBack {
             core: self.core.clone(),
             queue: queue.clone(),
@@ -278,6 +290,18 @@ impl Worker<'_> {
             times,
         }));
     }
+}
+
+fn make_readable(
+    inflater: &mut Inflater,
+    run: &Run,
+    index: u32,
+    view: &mut MessageView,
+) -> Result<(), DecodeError> {
+    if run.is_unreadable(index) {
+        return Err(DecodeError::new("its bytes are damaged"));
+    }
+    inflate(inflater, view)
 }
 
 fn inflate(inflater: &mut Inflater, view: &mut MessageView) -> Result<(), DecodeError> {

@@ -27,6 +27,9 @@
 //! * A failed message is sent back to its broker, and counts as finished only when the broker has confirmed it.
 //! * A queue that was taken away and came back is another process queue: late results of the first come to nothing.
 //! * No broker is asked for messages or members before it has acknowledged a heartbeat with the subscription as it is.
+//! * In order, the offset of a queue is read after its lock was granted, and the lock goes back after the last commit.
+//! * A member believes in a lock for half of its life at the broker, and after a lost connection not at all: then the
+//!   lock is asked for first, and after it the stored offset, which tells whether somebody else had the queue meanwhile.
 //! * A queue may always hold one answer, whatever the limits say: otherwise one stuck listener would stop all others.
 //! * With TLS nobody but `rmq-io` encrypts or writes: callers leave their bytes in the outbox and wake it.
 //! * Locks are held one at a time, and never while user code runs.

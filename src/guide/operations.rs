@@ -6,7 +6,7 @@
 //! |---|---|
 //! | a listener that waits for others | more `consume_threads`: as many as calls should wait side by side |
 //! | a listener that computes | `consume_threads` near the number of cores |
-//! | one database transaction for many messages | `consume_batch_size`; a batch never spans two queues or two pulls |
+//! | one database transaction for many messages | `consume_batch_size`; a batch never spans two queues; only an orderly one spans pulls |
 //! | less memory | `cache_limit` of the client (all queues together), `pull_threshold_bytes` (each queue) |
 //! | fewer repeats after a crash | `commit_interval`, `max_span` |
 //! | fewer duplicates when members come and go | listeners that are short, or look at `Batch::is_cancelled` |
@@ -23,6 +23,8 @@
 //! | `… has not moved for about …` | a queue stands still; the reason follows, and is in `stats()` too |
 //! | `… has been in its listener on …, and is sent back` | the listener was slower than `consume_timeout`: the message comes again while the first call still runs |
 //! | `… could not be sent back, next try in …` | no broker takes the failed message; it stays here, and the offset behind it |
+//! | `… has lost the lock of … to another member` | its broker forgot its locks, or this member was away for a minute: what it had in hand is repeated there |
+//! | `… did not renew the locks of …` | tried again after 3 s; after 30 s without a renewal nothing of these queues starts |
 //! | `… became a dead letter of …` | all retries failed: look at the topic `%DLQ%group` |
 //! | `… is given up by … after … retries` | broadcasting: the listener did not accept it, and in this mode nobody keeps it |
 //! | `… is damaged and was put aside as …` | the file of local offsets (power loss, full disk): the one before it is used if there is one, else `consume_from` |

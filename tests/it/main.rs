@@ -22,6 +22,7 @@ mod life;
 mod network;
 mod offsets;
 mod operations;
+mod orderly;
 mod producer;
 mod programs;
 mod random;

@@ -10,6 +10,9 @@ mod hooks;
 #[path = "../programs/metrics.rs"]
 mod metrics;
 #[allow(dead_code, reason = "a program whose `main` nobody calls here")]
+#[path = "../programs/orderly.rs"]
+mod orderly;
+#[allow(dead_code, reason = "a program whose `main` nobody calls here")]
 #[path = "../programs/readme.rs"]
 mod readme;
 #[allow(dead_code, reason = "a program whose `main` nobody calls here")]

@@ -13,6 +13,7 @@ use crate::consumer::process_queue::ProcessQueue;
 use crate::consumer::pull_loop::PullEvent;
 use crate::consumer::rebalance_loop::RebalanceEvent;
 use crate::consumer::settings::Settings;
+use crate::consumer::stats::Waiting;
 use crate::consumer::timer_loop::TimerEvent;
 use crate::message::MessageQueue;
 use crate::protocol::{Header, RemotingCommand, RequestCode};
@@ -35,6 +36,11 @@ impl Outside for Core {
             Request::Min(header) => with(RequestCode::GET_MIN_OFFSET, &header),
             Request::Time(header) => with(RequestCode::SEARCH_OFFSET_BY_TIMESTAMP, &header),
             Request::Commit(header) => with(RequestCode::UPDATE_CONSUMER_OFFSET, &header),
+            Request::Lock(body) => RemotingCommand::request(RequestCode::LOCK_BATCH_MQ).body(body.write()),
+            Request::Unlock(body) => {
+                let command = RemotingCommand::request(RequestCode::UNLOCK_BATCH_MQ).body(body.write());
+                return self.instance.invoke(address, command, UNLOCK_TIMEOUT, sink.reply(tag));
+            }
         };
         let timeout = self.instance.config().request_timeout;
         self.instance.invoke(address, command, timeout, sink.reply(tag));
@@ -154,11 +160,16 @@ impl Outside for Core {
     }
 
     fn came(&self, messages: usize) {
-        self.ready.came(messages);
+        // In order, one thread has all messages of a queue: the others need not look at how many there are.
+        if self.settings.order.is_none() {
+            self.ready.came(messages);
+        }
     }
 
     fn went(&self, messages: usize) {
-        self.ready.went(messages);
+        if self.settings.order.is_none() {
+            self.ready.went(messages);
+        }
     }
 
     fn wake(&self) -> bool {
@@ -176,6 +187,22 @@ impl Outside for Core {
     fn disown(&self, queue: &ProcessQueue) {
         self.disown(queue);
     }
+
+    fn owned(&self) -> Vec<Arc<ProcessQueue>> {
+        self.owned()
+    }
+
+    fn wait_for_start(&self, queue: &MessageQueue, waiting: Option<Waiting>) {
+        self.wait_for_start(queue, waiting);
+    }
+
+    fn is_listening_to(&self, queue: &MessageQueue) -> bool {
+        self.slots().iter().any(|slot| slot.is_working_on(queue))
+    }
+
+    fn renew_locks(&self, broker: &Arc<str>) {
+        self.renew_locks(broker);
+    }
 }
 
 fn with(code: RequestCode, header: &impl Header) -> RemotingCommand {
@@ -183,3 +210,4 @@ fn with(code: RequestCode, header: &impl Header) -> RemotingCommand {
 }
 
 const PULL_TIMEOUT: Duration = Duration::from_secs(30);
+const UNLOCK_TIMEOUT: Duration = Duration::from_secs(1);

@@ -19,6 +19,7 @@ use crate::consumer::pull_loop::PullEvent;
 use crate::consumer::rebalance_loop::RebalanceEvent;
 use crate::consumer::run::Run;
 use crate::consumer::settings::{MessageModel, OffsetIllegal, Settings, standard_delay_levels};
+use crate::consumer::stats::Waiting;
 use crate::consumer::timer_loop::TimerEvent;
 use crate::message::{ConsumeFrom, Filter, MessageQueue, Record, Source, Subscription};
 
@@ -121,6 +122,7 @@ fn settings() -> Settings {
         consume_batch_size: 1,
         consume_timeout: Duration::from_secs(900),
         max_reconsume_times: 16,
+        order: None,
         delay_levels: standard_delay_levels(),
         pull_batch_size: 32,
         pull_batch_bytes: 1 << 18,
@@ -253,4 +255,16 @@ impl Outside for Stub {
     fn own(&self, _: &Arc<ProcessQueue>) {}
 
     fn disown(&self, _: &ProcessQueue) {}
+
+    fn owned(&self) -> Vec<Arc<ProcessQueue>> {
+        Vec::new()
+    }
+
+    fn wait_for_start(&self, _: &MessageQueue, _: Option<Waiting>) {}
+
+    fn is_listening_to(&self, _: &MessageQueue) -> bool {
+        false
+    }
+
+    fn renew_locks(&self, _: &Arc<str>) {}
 }

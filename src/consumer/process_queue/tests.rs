@@ -5,15 +5,15 @@ use super::*;
 use crate::consumer::budget::OnRelease;
 use crate::message::{Record, Source};
 
-fn at(wire: i64) -> Offset {
+pub(super) fn at(wire: i64) -> Offset {
     Offset::new(wire).expect("tests use no negative offsets")
 }
 
-fn budget() -> StdArc<Budget> {
+pub(super) fn budget() -> StdArc<Budget> {
     StdArc::new(Budget::new(1 << 20, StdArc::default(), OnRelease(Box::new(|| {}))))
 }
 
-fn queue_with(limits: Limits, budget: &StdArc<Budget>) -> ProcessQueue {
+pub(super) fn queue_with(limits: Limits, budget: &StdArc<Budget>) -> ProcessQueue {
     ProcessQueue::new(MessageQueue::new("t", "broker-a", 0), at(10), limits, budget.clone())
 }
 
@@ -22,7 +22,7 @@ fn queue() -> ProcessQueue {
 }
 
 /// A run of messages at these offsets, in a frame of 100 bytes, that covers everything below `next`.
-fn run(offsets: &[i64], next: i64) -> Run {
+pub(super) fn run(offsets: &[i64], next: i64) -> Run {
     let queue = MessageQueue::new("t", "broker-a", 0);
     let source = StdArc::new(Source { bytes: vec![0; 100], queue, namespace: None });
     let record = |offset: &i64| Record {

@@ -12,7 +12,7 @@ use crate::consumer::allocate;
 use crate::consumer::batch::Batch;
 use crate::consumer::listener::{Hook, Listener, Next};
 use crate::consumer::local::LocalOffsets;
-use crate::consumer::settings::{MessageModel, OffsetIllegal, Settings, standard_delay_levels};
+use crate::consumer::settings::{InOrder, MessageModel, OffsetIllegal, Settings, standard_delay_levels};
 use crate::error::{Error, Mistake, Result};
 use crate::message::{
     ConsumeFrom, Filter, MessageQueue, Subscription, group_problem, is_reserved_group, topic_problem,
@@ -31,7 +31,11 @@ pub struct PushConsumerBuilder {
     modes: usize,
     settings: Settings,
     local_offsets: Option<LocalOffsets>,
+    /// Consumed in order.
+    in_order: bool,
+    suspend_time: Duration,
     /// As given: checked, and put into `settings`, by `start`.
+    max_reconsume_times: Option<u32>,
     consume_batch_size: usize,
     pull_batch_size: usize,
     pull_batch_bytes: usize,
@@ -53,7 +57,8 @@ impl PushConsumerBuilder {
                 consume_threads: 20,
                 consume_batch_size: 1,
                 consume_timeout: Duration::from_secs(15 * 60),
-                max_reconsume_times: 16,
+                max_reconsume_times: MAX_RECONSUME_TIMES,
+                order: None,
                 delay_levels: standard_delay_levels(),
                 pull_batch_size: 32,
                 pull_batch_bytes: 256 << 10,
@@ -65,6 +70,9 @@ impl PushConsumerBuilder {
                 offset_illegal: OffsetIllegal::Nearest,
             },
             local_offsets: None,
+            in_order: false,
+            suspend_time: Duration::from_secs(1),
+            max_reconsume_times: None,
             consume_batch_size: 1,
             pull_batch_size: 32,
             pull_batch_bytes: 256 << 10,
@@ -117,6 +125,26 @@ impl PushConsumerBuilder {
             let mut listener = make(thread);
             Box::new(move |batch| listener(batch).into())
         })));
+        self
+    }
+
+    /// The listener, called for one batch of a queue at a time, in the order of the queue, on whichever consume thread
+    /// is free. A queue is consumed only while this member has the lock of its broker, so that no two members are in
+    /// one queue at once.
+    ///
+    /// A message that is not accepted comes again after the [`suspend_time`](Self::suspend_time), or after the time
+    /// that [`ReconsumeAfter`](crate::ConsumeStatus::ReconsumeAfter) wishes; its queue waits for it, and nothing
+    /// overtakes. The first message of a batch that is neither `Success` nor `DeadLetter`, and all after it, come
+    /// again, whatever their answers. How often is counted by this member alone: after a restart, or in another
+    /// member, the count begins anew. Order holds within a queue: messages of one key must be sent to one queue, for
+    /// which [`Message::sharding_key`](crate::Message::sharding_key) is made.
+    pub fn consume_orderly<R: Into<Verdict>>(
+        mut self,
+        listener: impl Fn(&Batch) -> R + Send + Sync + 'static,
+    ) -> Self {
+        self.modes += 1;
+        self.in_order = true;
+        self.listener = Some(Listener::Shared(Arc::new(move |batch| listener(batch).into())));
         self
     }
 
@@ -181,15 +209,23 @@ impl PushConsumerBuilder {
     }
 
     /// How long a listener may take for a batch; then it is told so by [`Batch::is_cancelled`], and its messages are
-    /// sent back for a retry. Looked at once a second. Default: 15 minutes.
+    /// sent back for a retry. In order nothing may be overtaken: there it is only told so, and its answer counts
+    /// whenever it comes. Looked at once a second. Default: 15 minutes.
     pub fn consume_timeout(mut self, t: Duration) -> Self {
         self.settings.consume_timeout = t;
         self
     }
 
-    /// How often a message is retried before it becomes a dead letter. Default: 16.
+    /// How often a message is retried before it becomes a dead letter. Default: 16; in order, no limit.
     pub fn max_reconsume_times(mut self, n: u32) -> Self {
-        self.settings.max_reconsume_times = n;
+        self.max_reconsume_times = Some(n);
+        self
+    }
+
+    /// In order: how long a queue waits before a message that was not accepted comes again. Default: 1 s. From 10 ms
+    /// to 30 s. Java: `suspendCurrentQueueTimeMillis`.
+    pub fn suspend_time(mut self, t: Duration) -> Self {
+        self.suspend_time = t;
         self
     }
 
@@ -232,8 +268,8 @@ impl PushConsumerBuilder {
     }
 
     /// A queue stops pulling when so many messages were delivered since its oldest unfinished one, itself included:
-    /// at most these and one pull more are repeated after a crash. Default: 2000. From 1 to 65,535. Java:
-    /// `consumeConcurrentlyMaxSpan`, which counts cached messages only.
+    /// at most these and one pull more are repeated after a crash. Default: 2000. From 1 to 65,535. In order it has no
+    /// meaning. Java: `consumeConcurrentlyMaxSpan`, which counts cached messages only.
     pub fn max_span(mut self, n: usize) -> Self {
         self.settings.max_span = n;
         self
@@ -269,6 +305,11 @@ impl PushConsumerBuilder {
         };
         let client = self.choice.start()?;
         let mut settings = self.settings;
+        settings.max_reconsume_times =
+            self.max_reconsume_times.unwrap_or(if self.in_order { u32::MAX } else { MAX_RECONSUME_TIMES });
+        settings.order = self
+            .in_order
+            .then_some(InOrder { suspend_time: self.suspend_time, locks: !settings.is_broadcasting() });
         settings.consume_batch_size = u32::try_from(self.consume_batch_size).unwrap_or(1);
         settings.pull_batch_size = i32::try_from(self.pull_batch_size).unwrap_or(i32::MAX);
         settings.pull_batch_bytes = i32::try_from(self.pull_batch_bytes).unwrap_or(i32::MAX);
@@ -334,7 +375,9 @@ impl PushConsumerBuilder {
         within("max_span", settings.max_span as u128, 1, 65_535, "");
         within("commit_interval", settings.commit_interval.as_millis(), 100, u128::MAX, " ms");
         within("consume_timeout", settings.consume_timeout.as_millis(), 1, u128::MAX, " ms");
-        within("max_reconsume_times", u128::from(settings.max_reconsume_times), 0, i32::MAX as u128, "");
+        let most_times = u128::from(self.max_reconsume_times.unwrap_or(MAX_RECONSUME_TIMES));
+        within("max_reconsume_times", most_times, 0, i32::MAX as u128, "");
+        within("suspend_time", self.suspend_time.as_millis(), 10, 30_000, " ms");
         within("delay_levels", settings.delay_levels.len() as u128, 1, 64, " levels");
         if let ConsumeFrom::Offset(offset) = settings.consume_from
             && offset < 0
@@ -360,6 +403,9 @@ fn no_listener() -> Mistake {
     Mistake::new("consume_concurrently", "no listener is given: messages would be fetched and never consumed")
 }
 
+/// Of concurrent consumption, as the Java client.
+const MAX_RECONSUME_TIMES: u32 = 16;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -378,13 +424,16 @@ mod tests {
 
     #[test]
     fn each_bad_setting_is_named() {
-        let table: [(&str, PushConsumerBuilder); 16] = [
+        let table: [(&str, PushConsumerBuilder); 19] = [
             ("group", PushConsumerBuilder { group: "no spaces".into(), ..valid() }),
             ("group", PushConsumerBuilder { group: "DEFAULT_CONSUMER".into(), ..valid() }),
             ("subscribe", valid().subscribe("orders", "a")),
             ("subscribe", valid().subscribe("bad topic", "*")),
             ("subscribe", valid().subscribe("stock", "||")),
             ("consume_concurrently", valid().consume_concurrently(|_| ())),
+            ("consume_concurrently", valid().consume_orderly(|_| ())),
+            ("suspend_time", valid().suspend_time(Duration::from_millis(9))),
+            ("suspend_time", valid().suspend_time(Duration::from_secs(31))),
             ("consume_threads", valid().consume_threads(0)),
             ("consume_threads", valid().consume_threads(1001)),
             ("consume_batch_size", valid().consume_batch_size(0)),

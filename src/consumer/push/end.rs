@@ -9,10 +9,12 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::client::{Client, Life, MemberKind, ShutdownReport, bounded_grace, on_library_thread};
 use crate::consumer::core::Core;
+use crate::consumer::lock_loop::{self, LockEvent};
 use crate::consumer::rebalance_loop::RebalanceEvent;
 use crate::consumer::slot::Slot;
 use crate::consumer::worker;
 use crate::error::{Error, Result};
+use crate::remoting::ReplySink;
 
 /// What the handle, its stoppers and the client hold.
 #[derive(Debug)]
@@ -30,6 +32,7 @@ pub(crate) struct Inner {
 struct Threads {
     started: usize,
     handles: Vec<JoinHandle<()>>,
+    lock: Option<JoinHandle<()>>,
     background: Option<JoinHandle<()>>,
 }
 
@@ -66,6 +69,22 @@ impl Inner {
             threads.started += 1;
             threads.handles.push(thread);
         }
+        Ok(())
+    }
+
+    /// Starts the thread that renews the locks of the queues.
+    pub(super) fn start_lock_thread(&self, events: Receiver<LockEvent>) -> Result<()> {
+        let (core, waiter) = (self.core.clone(), self.core.instance.clock().waiter());
+        let answers = self.core.lock.clone();
+        let sink = ReplySink::new(move |tag, answer| {
+            if let Some(answers) = &answers {
+                drop(answers.send(LockEvent::Answer(tag, answer)));
+            }
+        });
+        let body = move || lock_loop::run(&core, &waiter, &events, sink);
+        let thread = self.core.instance.spawn("rmq-lock", body);
+        let thread = thread.map_err(|error| Error::io("cannot start thread rmq-lock", error))?;
+        self.threads.lock().lock = Some(thread);
         Ok(())
     }
 
@@ -158,6 +177,7 @@ impl Inner {
             }
         }
         self.join_consume_threads(Instant::now() + JOIN_TIME);
+        self.join_lock_thread();
         if let Some(local) = &self.core.local {
             local.close();
         }
@@ -208,6 +228,17 @@ impl Inner {
             if (all || thread.is_finished()) && thread.join().is_err() {
                 log::error!("a consume thread of {} panicked", self.core.plain_group);
             }
+        }
+    }
+
+    /// It never waits for anything but its channel.
+    fn join_lock_thread(&self) {
+        if let Some(lock) = &self.core.lock {
+            drop(lock.send(LockEvent::Stop));
+        }
+        let thread = self.threads.lock().lock.take();
+        if thread.is_some_and(|thread| thread.join().is_err()) {
+            log::error!("the lock thread of {} panicked", self.core.plain_group);
         }
     }
 

@@ -9,7 +9,8 @@ use crate::consumer::core::Core;
 use crate::consumer::offset::Offset;
 use crate::consumer::process_queue::ProcessQueue;
 use crate::consumer::slot::Running;
-use crate::consumer::stats::{ConsumerStats, QueueStats, TopicStats};
+use crate::consumer::stats::{ConsumerStats, QueueStats, TopicStats, Waiting};
+use crate::message::MessageQueue;
 
 pub(super) fn take(core: &Arc<Core>) -> ConsumerStats {
     let now = core.now();
@@ -21,8 +22,11 @@ pub(super) fn take(core: &Arc<Core>) -> ConsumerStats {
         .fold((0, 0), |(all_succeeded, all_failed), (succeeded, failed)| {
             (all_succeeded + succeeded, all_failed + failed)
         });
-    let queues: Vec<QueueStats> =
-        core.owned().iter().map(|process| queue_stats(core, process, &running)).collect();
+    let owned = core.owned();
+    let mut queues: Vec<QueueStats> =
+        owned.iter().map(|process| queue_stats(core, process, &running)).collect();
+    queues.extend(core.starting().into_iter().map(|(queue, waiting)| starting(queue, waiting)));
+    queues.sort_by(|one, other| one.queue.cmp(&other.queue));
     let (threads, _) = core.ready.threads();
     ConsumerStats {
         cached_messages: queues.iter().map(|queue| queue.cached_messages).sum(),
@@ -61,6 +65,11 @@ fn queue_stats(core: &Core, process: &ProcessQueue, running: &[Running]) -> Queu
     let lag = max.map(|max| u64::try_from(max.wire() - process.watermark().wire()).unwrap_or(0));
     let last_pull = process.facts.last_pull.load(Ordering::Relaxed);
     let age = core.instance.clock().millis().saturating_sub(last_pull);
+    let (now, wall) = (core.now(), core.instance.clock().now());
+    let lease = process.lease();
+    let locked = lease.as_ref().is_some_and(|lease| lease.is_valid(now, wall));
+    let waiting = process.facts.waiting().map(|(waiting, _)| waiting);
+    let no_lock = lease.is_some() && !locked && !process.is_closed();
     QueueStats {
         queue: process.queue().clone(),
         generation: process.id(),
@@ -73,7 +82,28 @@ fn queue_stats(core: &Core, process: &ProcessQueue, running: &[Running]) -> Queu
         in_flight: mine().map(|call| call.range.len()).sum(),
         oldest_in_flight: mine().map(|call| call.since).max(),
         last_pull: (last_pull > 0).then(|| Duration::from_millis(u64::try_from(age).unwrap_or(0))),
-        waiting: process.facts.waiting().map(|(waiting, _)| waiting),
+        locked,
+        waiting: if no_lock { Some(Waiting::NoLock) } else { waiting },
         last_error: process.facts.last_error(),
+    }
+}
+
+/// One without a process queue yet: nothing is known of it but why.
+fn starting(queue: MessageQueue, waiting: Waiting) -> QueueStats {
+    QueueStats {
+        queue,
+        generation: 0,
+        position: 0,
+        committed: None,
+        max_offset: None,
+        lag: None,
+        cached_messages: 0,
+        cached_bytes: 0,
+        in_flight: 0,
+        oldest_in_flight: None,
+        last_pull: None,
+        locked: false,
+        waiting: Some(waiting),
+        last_error: None,
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::bounded;
+use crossbeam_channel::{bounded, unbounded};
 
 use super::PushConsumer;
 use super::end::Inner;
@@ -61,6 +61,8 @@ pub(super) fn start(
     });
     let in_background = instance.config().in_background;
     let threads = settings.consume_threads;
+    let (lock, locks) = unbounded();
+    let needs_locks = settings.order.as_ref().is_some_and(|order| order.locks);
     let core = Arc::new(Core::new(Parts {
         plain_group: group.into(),
         settings,
@@ -74,12 +76,16 @@ pub(super) fn start(
         pull: loops.pull().clone(),
         timer: loops.timer().clone(),
         rebalance: loops.rebalance().clone(),
+        lock: needs_locks.then_some(lock),
     }));
     let inner = Arc::new(Inner::new(core.clone(), client));
     // A second consumer of the group on this client ends here, before anything of it exists that could be mistaken
     // for the first.
     instance.register(Arc::new(Membership(inner.clone())))?;
     let consumer = PushConsumer { inner: inner.clone() };
+    if needs_locks {
+        inner.start_lock_thread(locks)?;
+    }
     let (ready, is_ready) = bounded(1);
     core.post_timer(TimerEvent::Sample(Arc::downgrade(&core)));
     core.post_rebalance(RebalanceEvent::Start { core: core.clone(), ready });

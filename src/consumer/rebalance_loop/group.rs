@@ -9,11 +9,13 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 
+use super::locks::LockWishes;
 use super::requests::{Answer, Request, Requests};
 use crate::client::{Notice, ShutdownReport, panic_text};
-use crate::consumer::assignment::{Action, Ask, Assignment, Policy, REVOKE_TIME};
+use crate::consumer::assignment::{Action, Ask, Assignment, FAR, Policy, REVOKE_TIME, REVOKE_TIME_LOCKED};
 use crate::consumer::events::Event;
 use crate::consumer::fetch::Correction;
+use crate::consumer::lease::Lease;
 use crate::consumer::offset::Offset;
 use crate::consumer::outside::Outside;
 use crate::consumer::process_queue::{Limits, ProcessQueue};
@@ -24,10 +26,11 @@ use crate::message::{MessageQueue, RETRY_PREFIX};
 
 /// One consumer.
 pub(super) struct Group<S> {
-    core: Arc<S>,
+    pub(super) core: Arc<S>,
     cadence: Cadence,
     topics: HashMap<Arc<str>, Topic>,
-    queues: BTreeMap<MessageQueue, Owned>,
+    pub(super) queues: BTreeMap<MessageQueue, Owned>,
+    pub(super) lock_wishes: LockWishes,
     /// The generations of the process queues, for events that name only those.
     generations: HashMap<u64, MessageQueue>,
     next_epoch: u64,
@@ -57,9 +60,9 @@ struct Topic {
 }
 
 /// One queue that is wanted, or that is being given up.
-struct Owned {
-    assignment: Assignment,
-    process: Option<Arc<ProcessQueue>>,
+pub(super) struct Owned {
+    pub(super) assignment: Assignment,
+    pub(super) process: Option<Arc<ProcessQueue>>,
     /// Answers to requests of a former life of the same queue change nothing.
     epoch: u64,
     /// When it was last committed because nothing was left to do.
@@ -79,6 +82,7 @@ impl<S: Outside> Group<S> {
             cadence: Cadence::new(now),
             topics: HashMap::new(),
             queues: BTreeMap::new(),
+            lock_wishes: LockWishes::default(),
             generations: HashMap::new(),
             next_epoch: 0,
             commit_at: later(now, core.settings().commit_interval),
@@ -154,6 +158,7 @@ impl<S: Outside> Group<S> {
         if self.ending.is_none() && now >= self.cadence.due() {
             self.round(requests);
         }
+        self.send_lock_wishes(requests);
         self.tell_ready();
         self.tell_ended();
     }
@@ -184,6 +189,7 @@ impl<S: Outside> Group<S> {
             }
             Notice::Disconnected { address, error } => {
                 if let Some(name) = self.core.broker_name(&address) {
+                    self.doubt_locks(&name);
                     self.lost.insert(name);
                 }
                 let event = Event::Disconnected { server: address.to_string(), error: error.to_string() };
@@ -211,7 +217,13 @@ impl<S: Outside> Group<S> {
     pub(super) fn rebuild(&mut self, id: u64, requests: &mut Requests<S>) {
         let Some(queue) = self.generations.get(&id).cloned() else { return };
         log::warn!("{queue} is rebuilt");
-        self.drive(&queue, requests, |assignment, now, _| assignment.rebuild(now + REVOKE_TIME));
+        let time = self.listeners_time();
+        self.drive(&queue, requests, |assignment, now, _| assignment.rebuild(now + time));
+    }
+
+    /// How long running listeners have before a queue that stays ours goes on.
+    fn listeners_time(&self) -> Duration {
+        if self.core.settings().order.is_some() { FAR } else { REVOKE_TIME }
     }
 
     pub(super) fn corrected(
@@ -234,15 +246,17 @@ impl<S: Outside> Group<S> {
                 (to, StartReason::Reset)
             }
         };
-        self.drive(&queue, requests, |assignment, now, _| assignment.reset(to, reason, now + REVOKE_TIME));
+        let time = self.listeners_time();
+        self.drive(&queue, requests, |assignment, now, _| assignment.reset(to, reason, now + time));
     }
 
     pub(super) fn reset(&mut self, offsets: Vec<(MessageQueue, Offset)>, requests: &mut Requests<S>) {
+        let time = self.listeners_time();
         for (queue, to) in offsets {
             if self.queues.contains_key(&queue) {
                 self.tell_reset(&queue, to);
                 self.drive(&queue, requests, |assignment, now, _| {
-                    assignment.reset(to, StartReason::Reset, now + REVOKE_TIME)
+                    assignment.reset(to, StartReason::Reset, now + time)
                 });
             }
         }
@@ -295,7 +309,7 @@ impl<S: Outside> Group<S> {
                     self.committed(&queue, committed, requests);
                 }
             }
-            (request, answer) => log::error!("{answer:?} does not answer {request:?}"),
+            (request, answer) => self.lock_answered(request, answer, requests),
         }
     }
 
@@ -451,7 +465,8 @@ impl<S: Outside> Group<S> {
     }
 
     fn want(&mut self, queue: MessageQueue, settle: bool, requests: &mut Requests<S>) {
-        if self.queues.contains_key(&queue) {
+        let in_order = self.core.settings().order.is_some();
+        if self.queues.contains_key(&queue) || in_order && self.core.is_listening_to(&queue) {
             // Its former life has not ended yet; the round after that takes it up.
             self.unsettled();
             return;
@@ -460,7 +475,12 @@ impl<S: Outside> Group<S> {
             from: self.core.settings().consume_from,
             is_retry_topic: queue.topic().starts_with(RETRY_PREFIX),
         };
-        let (assignment, actions) = Assignment::new(policy, settle, self.core.now());
+        let (assignment, actions) = if self.needs_locks() {
+            Assignment::new_locked(policy)
+        } else {
+            Assignment::new(policy, settle, self.core.now())
+        };
+        self.tell_waiting(&queue, &assignment);
         self.next_epoch += 1;
         let owned = Owned { assignment, process: None, epoch: self.next_epoch, idle_commit: None };
         self.queues.insert(queue.clone(), owned);
@@ -471,8 +491,9 @@ impl<S: Outside> Group<S> {
         if let Some(owned) = self.queues.get(queue)
             && !owned.assignment.is_leaving()
         {
+            let time = if self.needs_locks() { REVOKE_TIME_LOCKED } else { REVOKE_TIME };
             self.drive(queue, requests, |assignment, now, watermark| {
-                assignment.unwant(now + REVOKE_TIME, watermark)
+                assignment.unwant(now + time, watermark)
             });
         }
     }
@@ -527,6 +548,9 @@ impl<S: Outside> Group<S> {
         for queue in queues {
             self.drive(&queue, requests, |assignment, _, _| assignment.doubt_commits());
         }
+        if self.needs_locks() {
+            self.core.renew_locks(&name);
+        }
     }
 
     /// A broker makes the retry topic of a new group with its first heartbeat: it is asked for right after that, and
@@ -540,7 +564,7 @@ impl<S: Outside> Group<S> {
     }
 
     /// Tells one assignment something, and carries out what it says.
-    fn drive(
+    pub(super) fn drive(
         &mut self,
         queue: &MessageQueue,
         requests: &mut Requests<S>,
@@ -549,7 +573,13 @@ impl<S: Outside> Group<S> {
         let now = self.core.now();
         let Some(owned) = self.queues.get_mut(queue) else { return };
         let watermark = owned.process.as_ref().map_or(Offset::ZERO, |process| process.exact_watermark());
+        let was_locking = owned.assignment.is_locking();
         let actions = tell(&mut owned.assignment, now, watermark);
+        if was_locking != owned.assignment.is_locking()
+            && let Some(owned) = self.queues.get(queue)
+        {
+            self.tell_waiting(queue, &owned.assignment);
+        }
         self.perform(queue, actions, requests);
     }
 
@@ -572,21 +602,37 @@ impl<S: Outside> Group<S> {
                 }
                 Action::Activate { start, reason } => self.activate(queue, start, reason),
                 Action::Close => self.close(queue, requests),
+                Action::Lock => self.lock_wishes.lock(queue, epoch),
+                Action::Unlock => {
+                    self.forfeit(queue);
+                    self.lock_wishes.unlock(queue, epoch);
+                }
+                Action::Extend(asked) => self.extend_lock(queue, asked),
+                Action::Forfeit => self.forfeit(queue),
+                Action::LetGo => self.let_go(queue),
                 Action::Release { committed, failed } => self.release(queue, committed, failed),
             }
         }
     }
 
     fn activate(&mut self, queue: &MessageQueue, start: Offset, reason: StartReason) {
+        // Of the generation before, it may have been renewed since it was granted.
+        let lease = self.queues.get(queue).and_then(|owned| {
+            let known = owned.process.as_ref().and_then(|process| process.lease());
+            known.or_else(|| owned.assignment.lock_asked().map(|(asked, wall)| Lease::new(asked, wall)))
+        });
         self.let_go(queue);
         let settings = self.core.settings();
+        let in_order = settings.order.is_some();
         let limits = Limits {
             messages: settings.pull_threshold_messages,
             bytes: settings.pull_threshold_bytes,
-            span: settings.max_span,
+            // In order, nothing is delivered behind an unfinished message.
+            span: if in_order { usize::MAX } else { settings.max_span },
         };
         let process = ProcessQueue::new(queue.clone(), start, limits, self.core.budget().clone());
-        let process = Arc::new(process);
+        let process = Arc::new(if in_order { process.in_order(lease) } else { process });
+        self.core.wait_for_start(queue, None);
         let Some(owned) = self.queues.get_mut(queue) else { return };
         if let Some(acked) = owned.assignment.acked() {
             process.facts.set_committed(acked);
@@ -610,10 +656,24 @@ impl<S: Outside> Group<S> {
         }
     }
 
+    /// The lock is another member's from now on, or about to be.
+    fn forfeit(&self, queue: &MessageQueue) {
+        if let Some(process) = self.queues.get(queue).and_then(|owned| owned.process.as_ref()) {
+            process.lose_lease();
+        }
+    }
+
+    /// Why there is no process queue yet.
+    fn tell_waiting(&self, queue: &MessageQueue, assignment: &Assignment) {
+        let waiting = if assignment.is_locking() { Waiting::NoLock } else { Waiting::Resolving };
+        self.core.wait_for_start(queue, Some(waiting));
+    }
+
     fn release(&mut self, queue: &MessageQueue, committed: Option<Offset>, failed: Option<String>) {
         let process = self.queues.get(queue).and_then(|owned| owned.process.clone());
         let left = process.map(|process| process.left()).unwrap_or_default();
         self.let_go(queue);
+        self.core.wait_for_start(queue, None);
         self.queues.remove(queue);
         let committed = committed.map(Offset::wire);
         let abandoned = left.running.len();
@@ -647,7 +707,12 @@ impl<S: Outside> Group<S> {
         }
     }
 
-    fn is_current(&self, queue: &MessageQueue, epoch: u64) -> bool {
+    /// The queue of this generation.
+    pub(super) fn queue_of(&self, id: u64) -> Option<MessageQueue> {
+        self.generations.get(&id).cloned()
+    }
+
+    pub(super) fn is_current(&self, queue: &MessageQueue, epoch: u64) -> bool {
         self.queues.get(queue).is_some_and(|owned| owned.epoch == epoch)
     }
 

@@ -44,6 +44,12 @@ impl<S: Outside> Groups<S> {
             RebalanceEvent::Corrected { id, from, correction } => {
                 self.with_queue(id, |group, id, requests| group.corrected(id, from, correction, requests));
             }
+            RebalanceEvent::LockRefused(id) => self.with_queue(id, Group::lock_refused),
+            RebalanceEvent::LockRegained { id, asked, late, doubtful } => {
+                self.with_queue(id, |group, id, requests| {
+                    group.lock_regained(id, asked, late, doubtful, requests);
+                });
+            }
             RebalanceEvent::Reset { core, offsets } => {
                 self.with(&core, |group, requests| group.reset(offsets, requests));
             }

@@ -1,15 +1,15 @@
 //! The requests of `rmq-rebalance` that are under way, and what their answers mean.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::RebalanceEvent;
 use crate::client::Role;
-use crate::consumer::assignment::Ask;
+use crate::consumer::assignment::{Ask, Asked};
 use crate::consumer::offset::Offset;
 use crate::consumer::outside::{Outside, Request as Wire};
 use crate::message::MessageQueue;
-use crate::protocol::body::ConsumerIdList;
+use crate::protocol::body::{ConsumerIdList, LockBatchAnswer, LockBatchRequest};
 use crate::protocol::headers::{
     ConsumerGroup, GetMaxOffset, OffsetAnswer, QueryConsumerOffset, QueueStart, SearchOffset,
     UpdateConsumerOffset,
@@ -26,6 +26,10 @@ pub(in crate::consumer) enum Request {
     Ask { queue: MessageQueue, epoch: u64, ask: Ask },
     /// A commit, likewise.
     Commit { queue: MessageQueue, epoch: u64 },
+    /// The locks of queues of one broker, each for one life of the queue.
+    Lock { queues: Vec<(MessageQueue, u64)>, asked: Asked },
+    /// Their end.
+    Unlock { queues: Vec<(MessageQueue, u64)> },
 }
 
 /// An answer, read.
@@ -37,6 +41,9 @@ pub(in crate::consumer) enum Answer {
     /// To any other [`Ask`]: an offset that always exists.
     Offset(Result<Offset, String>),
     Committed(Result<(), String>),
+    /// The queues that are ours now.
+    Locked(Result<BTreeSet<MessageQueue>, String>),
+    Unlocked(Result<(), String>),
 }
 
 impl Answer {
@@ -47,6 +54,8 @@ impl Answer {
             Request::Ask { ask: Ask::Stored, .. } => Self::Stored(stored_offset(answer)),
             Request::Ask { .. } => Self::Offset(success(answer).and_then(|command| offset_in(&command))),
             Request::Commit { .. } => Self::Committed(success(answer).map(drop)),
+            Request::Lock { .. } => Self::Locked(locked_queues(answer)),
+            Request::Unlock { .. } => Self::Unlocked(success(answer).map(drop)),
         }
     }
 }
@@ -134,6 +143,35 @@ impl<S: Outside> Requests<S> {
         Ok(())
     }
 
+    /// # Errors
+    /// When no address of the master is known: there will be no answer.
+    pub(super) fn lock(
+        &mut self,
+        core: &S,
+        broker: &str,
+        queues: Vec<(MessageQueue, u64)>,
+    ) -> Result<(), String> {
+        let address = master(core, broker)?;
+        let body = lock_batch(core, queues.iter().map(|(queue, _)| queue.clone()).collect());
+        let asked = (core.now(), core.time());
+        self.send(core, &address, Wire::Lock(body), Request::Lock { queues, asked });
+        Ok(())
+    }
+
+    /// # Errors
+    /// As [`lock`](Self::lock).
+    pub(super) fn unlock(
+        &mut self,
+        core: &S,
+        broker: &str,
+        queues: Vec<(MessageQueue, u64)>,
+    ) -> Result<(), String> {
+        let address = master(core, broker)?;
+        let body = lock_batch(core, queues.iter().map(|(queue, _)| queue.clone()).collect());
+        self.send(core, &address, Wire::Unlock(body), Request::Unlock { queues });
+        Ok(())
+    }
+
     fn send(&mut self, core: &S, address: &str, wire: Wire, request: Request) {
         let tag = self.remember(core, request);
         core.send(address, wire, &self.sink, tag);
@@ -154,6 +192,32 @@ fn address(core: &impl Outside, queue: &MessageQueue) -> Result<Arc<str>, String
         core.want_route(queue.topic());
         format!("no address of {} is known", queue.broker_name())
     })
+}
+
+/// Locks are the master's alone.
+pub(in crate::consumer) fn master(core: &impl Outside, broker: &str) -> Result<Arc<str>, String> {
+    let address = core.broker_address(broker, Role::Master);
+    address.map(|(address, _)| address).ok_or_else(|| format!("no master of {broker} is known"))
+}
+
+/// The body of 41 and 42.
+pub(in crate::consumer) fn lock_batch(core: &impl Outside, queues: Vec<MessageQueue>) -> LockBatchRequest {
+    LockBatchRequest {
+        client_id: core.client_id().to_owned(),
+        consumer_group: core.group().to_string(),
+        mq_set: queues,
+        only_this_broker: Some(false),
+    }
+}
+
+/// The queues that the broker has locked for this member: compared by what they are, since the answer may have them in
+/// any order, with other fields.
+pub(in crate::consumer) fn locked_queues(
+    answer: Result<Frame, CallError>,
+) -> Result<BTreeSet<MessageQueue>, String> {
+    let command = success(answer)?;
+    let answer = LockBatchAnswer::read(&command.body).map_err(|error| error.to_string())?;
+    Ok(answer.lock_ok_mq_set.into_iter().collect())
 }
 
 /// Topic, queue number and broker name, as headers want them.

@@ -45,7 +45,7 @@ fn delay(back: Back, times: u32, levels: &[Duration]) -> Duration {
         Back::Level(level) => {
             usize::try_from(level).ok().and_then(|level| levels.get(level.saturating_sub(1)))
         }
-        Back::Later | Back::DeadLetter => None,
+        Back::Later | Back::DeadLetter | Back::Exhausted => None,
     };
     wished.copied().unwrap_or_else(|| FIRST_RETRY.saturating_mul(1 << times.min(8)).min(LONGEST_WAIT))
 }

@@ -1,0 +1,165 @@
+//! `rmq-lock`: renews the locks of one consumer's queues, brokers side by side.
+//!
+//! A thread of its own, since its lateness would lose queues. New queues are locked by `rmq-rebalance`, at once; this
+//! thread only keeps what there is. What it finds out and cannot decide, it passes on there.
+
+mod plan;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+
+use self::plan::Plan;
+use super::assignment::Asked;
+use super::core::Core;
+use super::lease::Renewal;
+use super::outside::{Outside, Request};
+use super::process_queue::ProcessQueue;
+use super::rebalance_loop::RebalanceEvent;
+use super::rebalance_loop::requests::{lock_batch, locked_queues, master};
+use crate::clock::Waiter;
+use crate::protocol::Frame;
+use crate::remoting::{CallError, ReplySink};
+
+/// What the lock thread is told.
+pub(crate) enum LockEvent {
+    /// The locks of this broker are needed now.
+    Renew(Arc<str>),
+    /// The answer to a renewal.
+    Answer(u64, Result<Frame, CallError>),
+    /// The consumer has given all its queues back.
+    Stop,
+}
+
+/// The loop.
+pub(super) fn run(core: &Arc<Core>, waiter: &Waiter, events: &Receiver<LockEvent>, sink: ReplySink) {
+    let mut locks = Locks::new(core.clone(), sink);
+    loop {
+        match waiter.recv_deadline(events, Some(locks.plan.deadline())) {
+            Ok(LockEvent::Renew(broker)) => locks.renew_soon(&broker),
+            Ok(LockEvent::Answer(tag, answer)) => locks.answered(tag, answer),
+            Ok(LockEvent::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        locks.renew_due();
+    }
+}
+
+/// The renewals of one consumer.
+struct Locks<S: Outside> {
+    core: Arc<S>,
+    sink: S::Sink,
+    plan: Plan,
+    under_way: HashMap<u64, UnderWay>,
+    next: u64,
+}
+
+/// One request.
+struct UnderWay {
+    broker: Arc<str>,
+    asked: Asked,
+    /// Each with how often its connection had been lost by then.
+    queues: Vec<(Arc<ProcessQueue>, u64)>,
+}
+
+impl<S: Outside> Locks<S> {
+    fn new(core: Arc<S>, sink: S::Sink) -> Self {
+        let plan = Plan::new(core.now());
+        Self { core, sink, plan, under_way: HashMap::new(), next: 0 }
+    }
+
+    fn renew_soon(&mut self, broker: &Arc<str>) {
+        self.plan.wish(broker, self.core.now());
+    }
+
+    fn renew_due(&mut self) {
+        let mut held = self.held();
+        let now = self.core.now();
+        for broker in self.plan.take_due(now, held.keys()) {
+            if let Some(queues) = held.remove(&broker) {
+                self.renew(broker, queues);
+            }
+        }
+    }
+
+    /// By broker, what this member has or may have the lock of.
+    fn held(&self) -> BTreeMap<Arc<str>, Vec<(Arc<ProcessQueue>, u64)>> {
+        let mut held: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for process in self.core.owned() {
+            if let Some(lease) = process.lease().filter(|lease| lease.is_wanted()) {
+                let broker = process.queue().shared_broker_name().clone();
+                held.entry(broker).or_default().push((process, lease.losses()));
+            }
+        }
+        held
+    }
+
+    fn renew(&mut self, broker: Arc<str>, queues: Vec<(Arc<ProcessQueue>, u64)>) {
+        let asked = (self.core.now(), self.core.time());
+        let address = match master(&*self.core, &broker) {
+            Ok(address) => address,
+            Err(error) => {
+                log::warn!("the locks of {} were not renewed: {error}", self.core.plain_group());
+                return self.plan.failed(&broker, asked.0);
+            }
+        };
+        let body = lock_batch(&*self.core, queues.iter().map(|(one, _)| one.queue().clone()).collect());
+        self.next += 1;
+        self.plan.sent(&broker);
+        self.under_way.insert(self.next, UnderWay { broker, asked, queues });
+        self.core.send(&address, Request::Lock(body), &self.sink, self.next);
+    }
+
+    fn answered(&mut self, tag: u64, answer: Result<Frame, CallError>) {
+        let Some(UnderWay { broker, asked, queues }) = self.under_way.remove(&tag) else { return };
+        let now = self.core.now();
+        match locked_queues(answer) {
+            Err(error) => {
+                log::warn!("{broker} did not renew the locks of {}: {error}", self.core.plain_group());
+                self.plan.failed(&broker, now);
+            }
+            Ok(mine) => {
+                self.plan.succeeded(&broker);
+                for (process, losses) in queues {
+                    if mine.contains(process.queue()) {
+                        self.granted(&process, asked, losses, now);
+                    } else {
+                        self.core.post_rebalance(RebalanceEvent::LockRefused(process.id()));
+                    }
+                }
+            }
+        }
+    }
+
+    fn granted(
+        &mut self,
+        process: &Arc<ProcessQueue>,
+        asked: (Instant, SystemTime),
+        losses: u64,
+        now: Instant,
+    ) {
+        match process.renew_lease(asked, losses, now) {
+            None | Some(Renewal::Extended) => {}
+            Some(Renewal::Regained { late, doubtful }) => {
+                let event = RebalanceEvent::LockRegained { id: process.id(), asked, late, doubtful };
+                self.core.post_rebalance(event);
+            }
+            Some(Renewal::Stale) if process.lease().is_some_and(|lease| lease.is_wanted()) => {
+                self.plan.wish(process.queue().shared_broker_name(), now);
+            }
+            // It was unlocked while this was on its way, and may have been locked once more by it.
+            Some(Renewal::Stale) => self.unlock(process),
+        }
+    }
+
+    fn unlock(&mut self, process: &ProcessQueue) {
+        let queue = process.queue();
+        if let Ok(address) = master(&*self.core, queue.broker_name()) {
+            let body = lock_batch(&*self.core, vec![queue.clone()]);
+            self.next += 1;
+            self.core.send(&address, Request::Unlock(body), &self.sink, self.next);
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The locks of one consumer's queues: asking for them, giving them back, and what renewals bring.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+
+use super::group::Group;
+use super::requests::{Answer, Request, Requests};
+use crate::consumer::assignment::{Asked, FAR};
+use crate::consumer::outside::Outside;
+use crate::consumer::pull_loop::PullEvent;
+use crate::message::MessageQueue;
+
+/// Queues by broker, each with its epoch: one request for all of a broker.
+type ByBroker = BTreeMap<Arc<str>, Vec<(MessageQueue, u64)>>;
+
+/// What is to be asked of brokers at the end of this round.
+#[derive(Default)]
+pub(super) struct LockWishes {
+    lock: ByBroker,
+    unlock: ByBroker,
+}
+
+impl LockWishes {
+    pub(super) fn lock(&mut self, queue: &MessageQueue, epoch: u64) {
+        add(&mut self.lock, queue, epoch);
+    }
+
+    pub(super) fn unlock(&mut self, queue: &MessageQueue, epoch: u64) {
+        add(&mut self.unlock, queue, epoch);
+    }
+}
+
+fn add(to: &mut ByBroker, queue: &MessageQueue, epoch: u64) {
+    match to.entry(queue.shared_broker_name().clone()) {
+        Entry::Occupied(mut entry) => entry.get_mut().push((queue.clone(), epoch)),
+        Entry::Vacant(entry) => drop(entry.insert(vec![(queue.clone(), epoch)])),
+    }
+}
+
+impl<S: Outside> Group<S> {
+    /// Asks all brokers for what was wished for since the last time, side by side.
+    pub(super) fn send_lock_wishes(&mut self, requests: &mut Requests<S>) {
+        // What could not be asked wishes again later, not now.
+        let LockWishes { lock, unlock } = std::mem::take(&mut self.lock_wishes);
+        for (broker, queues) in unlock {
+            if let Err(error) = requests.unlock(&self.core, &broker, queues.clone()) {
+                log::debug!("{broker} was not told that its locks are free: {error}");
+                self.unlocked(queues, requests);
+            }
+        }
+        for (broker, queues) in lock {
+            if let Err(error) = requests.lock(&self.core, &broker, queues.clone()) {
+                self.core.want_route(queues.first().map_or("", |(queue, _)| queue.topic()));
+                self.locked(queues, &Err(error), (self.core.now(), self.core.time()), requests);
+            }
+        }
+    }
+
+    /// The answer to one of those requests.
+    pub(super) fn lock_answered(&mut self, request: Request, answer: Answer, requests: &mut Requests<S>) {
+        match (request, answer) {
+            (Request::Lock { queues, asked }, Answer::Locked(answer)) => {
+                let answer = answer.inspect_err(|error| {
+                    log::warn!("{} could not lock queues: {error}", self.core.plain_group());
+                });
+                let granted = answer.map(|mine| {
+                    queues
+                        .iter()
+                        .map(|(queue, _)| queue)
+                        .filter(|queue| mine.contains(queue))
+                        .cloned()
+                        .collect()
+                });
+                self.locked(queues, &granted, asked, requests);
+            }
+            (Request::Unlock { queues }, Answer::Unlocked(answer)) => {
+                if let Err(error) = answer {
+                    log::debug!("{} may not have unlocked its queues: {error}", self.core.plain_group());
+                }
+                self.unlocked(queues, requests);
+            }
+            (request, answer) => log::error!("{answer:?} does not answer {request:?}"),
+        }
+    }
+
+    /// A renewal was refused.
+    pub(super) fn lock_refused(&mut self, id: u64, requests: &mut Requests<S>) {
+        let Some(queue) = self.queue_of(id) else { return };
+        log::warn!("{} has lost the lock of {queue} to another member", self.core.plain_group());
+        self.drive(&queue, requests, |assignment, now, _| assignment.lock_refused(now + FAR));
+    }
+
+    /// A renewal was granted after the lock had run out, or was in doubt.
+    pub(super) fn lock_regained(
+        &mut self,
+        id: u64,
+        asked: Asked,
+        late: bool,
+        doubtful: bool,
+        requests: &mut Requests<S>,
+    ) {
+        let Some(queue) = self.queue_of(id) else { return };
+        if late {
+            log::warn!("the lock of {queue} was not renewed in time, others may have had it");
+        }
+        self.drive(&queue, requests, |assignment, now, watermark| {
+            assignment.lock_regained(asked, late, doubtful, now + FAR, watermark)
+        });
+    }
+
+    /// The connection to a broker was lost: none of its locks is certain.
+    pub(super) fn doubt_locks(&mut self, broker: &str) {
+        if !self.needs_locks() {
+            return;
+        }
+        let now = self.core.now();
+        for owned in
+            self.queues.iter_mut().filter(|(queue, _)| queue.broker_name() == broker).map(|(_, it)| it)
+        {
+            if let Some(process) = &owned.process {
+                process.doubt_lease();
+            }
+            owned.assignment.connection_lost(now);
+        }
+    }
+
+    /// Whether queues are consumed only with their brokers' locks.
+    pub(super) fn needs_locks(&self) -> bool {
+        self.core.settings().order.as_ref().is_some_and(|order| order.locks)
+    }
+
+    /// The lock is certain again, as of then.
+    pub(super) fn extend_lock(&mut self, queue: &MessageQueue, asked: Asked) {
+        let Some(process) = self.queues.get(queue).and_then(|owned| owned.process.clone()) else { return };
+        log::debug!("{queue} is locked for certain again");
+        if let Some(oldest) = process.extend_lease(asked) {
+            self.core.ready(&process, oldest);
+            self.core.post_pull(PullEvent::Look(self.core.clone()));
+        }
+    }
+
+    fn locked(
+        &mut self,
+        queues: Vec<(MessageQueue, u64)>,
+        granted: &Result<std::collections::BTreeSet<MessageQueue>, String>,
+        asked: Asked,
+        requests: &mut Requests<S>,
+    ) {
+        for (queue, epoch) in queues {
+            let answer = granted.as_ref().map(|mine| mine.contains(&queue)).map_err(Clone::clone);
+            if !self.queues.contains_key(&queue) && answer == Ok(true) {
+                // Given up before the answer came. Its unlock may have been handled before its lock.
+                self.lock_wishes.unlock(&queue, epoch);
+            } else if self.is_current(&queue, epoch) {
+                let jitter = self.core.jitter();
+                self.drive(&queue, requests, |assignment, now, _| {
+                    assignment.locked(answer, asked, jitter, now)
+                });
+            }
+        }
+    }
+
+    fn unlocked(&mut self, queues: Vec<(MessageQueue, u64)>, requests: &mut Requests<S>) {
+        for (queue, epoch) in queues {
+            if self.is_current(&queue, epoch) {
+                self.drive(&queue, requests, |assignment, _, _| assignment.unlocked());
+            }
+        }
+    }
+}
