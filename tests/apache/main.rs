@@ -5,7 +5,7 @@
 mod scenarios;
 
 use scenarios::{
-    Target, crash, eventually, everything, filters, pause, resume, retries, sending, shared_group,
+    Target, broadcast, crash, eventually, everything, filters, pause, resume, retries, sending, shared_group,
 };
 use std::fs;
 use std::path::Path;
@@ -45,6 +45,16 @@ fn a_group_resumes_from_its_committed_offsets() {
 #[test]
 fn a_filter_lets_the_same_messages_through_everywhere() {
     filters::a_filter_lets_the_same_messages_through_everywhere(&Apache);
+}
+
+#[test]
+fn every_member_gets_everything() {
+    broadcast::every_member_gets_everything(&Apache);
+}
+
+#[test]
+fn ours_takes_the_place_of_a_java_member() {
+    broadcast::ours_takes_the_place_of_a_java_member(&Apache);
 }
 
 /// The servers that the script has started.

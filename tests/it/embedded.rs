@@ -1,7 +1,7 @@
 //! The scenarios against the embedded broker. `tests/apache/run` runs the same ones against Apache RocketMQ.
 
 use crate::scenarios::embedded::Embedded;
-use crate::scenarios::{crash, everything, filters, resume, retries, sending};
+use crate::scenarios::{broadcast, crash, everything, filters, resume, retries, sending};
 
 #[test]
 fn everything_sent_is_consumed_once() {
@@ -31,4 +31,9 @@ fn a_group_resumes_from_its_committed_offsets() {
 #[test]
 fn a_filter_lets_the_same_messages_through_everywhere() {
     filters::a_filter_lets_the_same_messages_through_everywhere(&Embedded::start());
+}
+
+#[test]
+fn every_member_gets_everything() {
+    broadcast::every_member_gets_everything(&Embedded::start());
 }

@@ -76,6 +76,10 @@ public class Peer {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
         consumer.setNamesrvAddr(namesrv);
         consumer.setPollNameServerInterval(Integer.getInteger("peer.route.interval", 30_000));
+        if (Boolean.getBoolean("peer.broadcasting")) {
+            // Without its name: it is in another package in each of the versions.
+            consumer.setMessageModel(Enum.valueOf(consumer.getMessageModel().getDeclaringClass(), "BROADCASTING"));
+        }
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(topic, "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {

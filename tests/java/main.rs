@@ -8,7 +8,7 @@ use rocketmq_sync::dead_letter_topic;
 use scenarios::embedded::Embedded;
 use scenarios::java::{JavaPeer, QUICK};
 use scenarios::tally::{Member, Tally};
-use scenarios::{SOON, Target, client, member, producer, send_numbers, shared_group};
+use scenarios::{SOON, Target, broadcast, client, member, producer, send_numbers, shared_group};
 
 const COUNT: u64 = 10_000;
 
@@ -66,4 +66,9 @@ fn retries_of_java_end_as_a_dead_letter() {
 #[test]
 fn ours_and_java_share_a_group() {
     shared_group::ours_and_java_share_a_group(&Embedded::start());
+}
+
+#[test]
+fn ours_takes_the_place_of_a_java_member() {
+    broadcast::ours_takes_the_place_of_a_java_member(&Embedded::start());
 }

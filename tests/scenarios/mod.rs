@@ -3,6 +3,7 @@
 
 #![allow(dead_code, reason = "each test program runs its part of them")]
 
+pub mod broadcast;
 pub mod certificates;
 pub mod crash;
 pub mod embedded;
@@ -16,6 +17,7 @@ pub mod shared_group;
 pub mod tally;
 pub mod topics;
 
+use rocketmq_sync::consumer::PushConsumerBuilder;
 use rocketmq_sync::producer::ProducerBuilder;
 use rocketmq_sync::{Client, ConsumeFrom, Error, ErrorKind, Message, Producer, PushConsumer, Result};
 use std::sync::Arc;
@@ -67,6 +69,11 @@ pub fn member(client: &Client, group: &str, topic: &str, tally: &Arc<Tally>) -> 
         .subscribe(topic, "*")
         .consume_from(ConsumeFrom::FirstOffset)
         .consume_concurrently(move |batch| batch.each(|message| tally.take(message)));
+    start(&builder)
+}
+
+/// Starts a consumer, as soon as its topic is known everywhere.
+pub fn start(builder: &PushConsumerBuilder) -> PushConsumer {
     let begun = Instant::now();
     loop {
         match builder.clone().start() {

@@ -1,0 +1,85 @@
+//! Broadcasting: every member gets everything once, over restarts too, and whoever takes the place of a Java member goes
+//! on where that one was.
+
+use super::java::{JavaPeer, QUICK};
+use super::tally::Tally;
+use super::{SOON, Target, client, producer, send_numbers};
+use rocketmq_sync::consumer::LocalOffsets;
+use rocketmq_sync::{Client, ConsumeFrom, MessageModel, PushConsumer};
+use std::path::Path;
+use std::sync::Arc;
+
+const COUNT: u64 = 1000;
+
+pub fn every_member_gets_everything(target: &dyn Target) {
+    target.create_topic("broadcast", 4);
+    let client = client(target);
+    let places = [tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory")];
+    // Two members of one group need a client each.
+    let other = super::client(target);
+    let sending = producer(&client);
+    for round in 0..2 {
+        let tallies = [Tally::new(), Tally::new()];
+        let members = [
+            member(&client, "broadcast-group", "broadcast", places[0].path(), &tallies[0]),
+            member(&other, "broadcast-group", "broadcast", places[1].path(), &tallies[1]),
+        ];
+        send_numbers(&sending, "broadcast", round * COUNT..(round + 1) * COUNT);
+        for tally in &tallies {
+            tally.wait_for(COUNT, SOON);
+        }
+        for member in members {
+            let report = member.shutdown(SOON);
+            assert!(report.is_clean() && report.committed.len() == 4, "{report}");
+        }
+        for tally in &tallies {
+            tally.assert_exactly(round * COUNT..(round + 1) * COUNT);
+            assert_eq!(tally.duplicates(), 0);
+        }
+    }
+}
+
+pub fn ours_takes_the_place_of_a_java_member(target: &dyn Target) {
+    const TOPIC: &str = "broadcast-java";
+    const GROUP: &str = "broadcast-java-group";
+    target.create_topic(TOPIC, 4);
+    let client = client(target);
+    let (place, java_place) =
+        (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let (ours, java) = (Tally::new(), Tally::new());
+    let member_beside_java = member(&client, GROUP, TOPIC, place.path(), &ours);
+    let kept_in = format!("-Drocketmq.client.localOffsetStoreDir={}", java_place.path().display());
+    let options = [QUICK, &["-Dpeer.broadcasting=true", &kept_in]].concat();
+    let peer = JavaPeer::consumer(&target.name_server(), GROUP, TOPIC, &options, &java);
+    let sending = producer(&client);
+    send_numbers(&sending, TOPIC, 0..COUNT);
+    for tally in [&ours, &java] {
+        tally.wait_for(COUNT, SOON);
+        tally.assert_exactly(0..COUNT);
+        assert_eq!(tally.duplicates(), 0);
+    }
+    peer.stop();
+    let report = member_beside_java.shutdown(SOON);
+    assert!(report.is_clean(), "{report}");
+
+    send_numbers(&sending, TOPIC, COUNT..2 * COUNT);
+    let after = Tally::new();
+    let successor = member(&client, GROUP, TOPIC, java_place.path(), &after);
+    after.wait_for(COUNT, SOON);
+    let report = successor.shutdown(SOON);
+    assert!(report.is_clean(), "{report}");
+    after.assert_exactly(COUNT..2 * COUNT);
+    assert_eq!(after.duplicates(), 0);
+}
+
+fn member(client: &Client, group: &str, topic: &str, place: &Path, tally: &Arc<Tally>) -> PushConsumer {
+    let tally = tally.clone();
+    let builder = PushConsumer::builder(group)
+        .client(client)
+        .subscribe(topic, "*")
+        .message_model(MessageModel::Broadcasting)
+        .local_offsets(LocalOffsets::Directory(place.to_owned()))
+        .consume_from(ConsumeFrom::FirstOffset)
+        .consume_concurrently(move |batch| batch.each(|message| tally.take(message)));
+    super::start(&builder)
+}
