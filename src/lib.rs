@@ -65,7 +65,7 @@
 //!
 //! The pull consumer, sending with a callback, transactions, request and reply, and
 //! administration are not there yet. POP consumption and static topics are not
-//! planned for now.
+//! planned for now; a static topic is refused by its name.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

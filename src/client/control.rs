@@ -31,7 +31,7 @@ use super::threads::panic_text;
 pub(super) use beats::PROBE_TOPIC;
 pub(crate) use goodbye::Goodbye;
 use questions::Question;
-pub(super) use routes::{RouteAnswer, route_answer, route_request};
+pub(super) use routes::{RouteAnswer, STATIC, route_answer, route_request};
 
 /// What comes in on the channel of the control loop.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use crate::protocol::{Frame, RemotingCommand};
 use crate::remoting::Remoting;
 
 use super::call::failed_attempt;
-use super::control::{RouteAnswer, route_answer, route_request};
+use super::control::{RouteAnswer, STATIC, route_answer, route_request};
 use super::instance::Instance;
 use super::name_server::NameServers;
 use super::routes::Route;
@@ -46,6 +46,10 @@ impl Instance {
                 drop(routes);
                 self.wakes.add(|pending| pending.fetched.push(change));
                 route.ok_or_else(|| Error::topic_not_found(&name, Vec::new()))
+            }
+            RouteAnswer::Static => {
+                let text = format!("topic {name}: {STATIC}");
+                Err(Error::invalid_input(text).with_topic(&name))
             }
             _ => {
                 let text = "there is no such topic";

@@ -190,6 +190,25 @@ fn a_missing_topic_is_found_when_it_appears_and_moving_the_clock_helps() {
     assert_eq!(client.instance().route("orders").unwrap().publish().len(), 8);
 }
 
+/// As Apache RocketMQ 5.x describes a topic with a mapping of its queues.
+#[test]
+fn a_static_topic_is_refused_in_clear_words() {
+    let fake = Fake::start();
+    let client = builder(&fake).start().unwrap();
+    fake.answer(RequestCode::GET_ROUTEINFO_BY_TOPIC, |_, _| {
+        let mapping = br#"{"brokerDatas":[],"filterServerTable":{},"queueDatas":[],"topicQueueMappingByBroker":{
+            "broker-a":{"bname":"broker-a","currIdMap":{0:0},"epoch":1,"scope":"__global__","topic":"s","totalQueues":1}}}"#;
+        Some(ok().body(mapping.to_vec()))
+    });
+    let error = client.instance().fetch_route("s", Instant::now() + SOON).unwrap_err();
+    assert_eq!((error.kind(), error.topic()), (ErrorKind::InvalidInput, Some("s")));
+    assert!(error.to_string().contains("static topic"), "{error}");
+    let member = Listener::consumer("g", "s");
+    client.instance().register(member.clone()).unwrap();
+    wait_for("an answer", || member.count(|notice| matches!(notice, Notice::RouteFailed(_))) == 1);
+    assert!(client.instance().route("s").is_none());
+}
+
 #[test]
 fn a_topic_that_does_not_exist_is_not_an_unreachable_server() {
     let fake = Fake::start();

@@ -54,6 +54,25 @@ pub enum Event {
         /// Where it goes on.
         to: i64,
     },
+    /// Another member of the group subscribes something else: brokers keep one set of subscriptions for a group, so that
+    /// messages are left out and queues left alone. Members of a group must subscribe the same topics with the same
+    /// filters. Told again after ten minutes, if it is still so.
+    #[non_exhaustive]
+    SubscriptionMismatch {
+        /// The topic.
+        topic: String,
+        /// The filter of this member; empty if it does not subscribe the topic.
+        ours: String,
+        /// That of the other one; empty if that one does not subscribe it.
+        theirs: String,
+    },
+    /// Another client in the group has the id of this one, so that both take the same queues. Leave
+    /// [`instance_name`](crate::ClientBuilder::instance_name) alone, or give each client its own.
+    #[non_exhaustive]
+    DuplicateClientId {
+        /// The id.
+        client_id: String,
+    },
     /// A subscribed topic does not exist any more, or not yet.
     #[non_exhaustive]
     TopicMissing {
@@ -152,6 +171,20 @@ impl fmt::Display for Event {
                 write!(f, "{queue}: offset {from} does not exist, going on at {to}")
             }
             Self::OffsetReset { queue, to } => write!(f, "{queue} was reset to {to}"),
+            Self::SubscriptionMismatch { topic, ours, theirs } => {
+                let text = |filter: &str| {
+                    if filter.is_empty() { "not at all".to_owned() } else { format!("with {filter:?}") }
+                };
+                write!(
+                    f,
+                    "topic {topic} is subscribed {} here and {} by another member of the group",
+                    text(ours),
+                    text(theirs)
+                )
+            }
+            Self::DuplicateClientId { client_id } => {
+                write!(f, "another client in the group has the id {client_id} too")
+            }
             Self::TopicMissing { topic } => write!(f, "topic {topic} does not exist"),
             Self::QueueStalled { queue, reason, since } => {
                 write!(f, "{queue} has not moved for {since:.1?}: {reason}")

@@ -205,6 +205,13 @@ impl Fetch {
         self.ended(Outcome::Failed(why), now, jitter);
     }
 
+    /// The answer to the pull in flight does not matter any more: the next step may be another pull.
+    pub fn abandon(&mut self) {
+        if let State::InFlight { .. } = self.state {
+            self.state = State::Ready;
+        }
+    }
+
     /// What it waited for may have come (a route, a connection, a heartbeat): a wait for failures or for a heartbeat
     /// ends now. A pull interval does not, nor the wait for a heartbeat if the last one has not helped: a broker that
     /// lacks the group itself takes every heartbeat and refuses every pull.

@@ -21,6 +21,7 @@ mod loops;
 mod offset;
 mod order;
 mod outside;
+mod peers;
 mod process_queue;
 mod pull_loop;
 mod pulls;

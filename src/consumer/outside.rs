@@ -8,8 +8,9 @@ mod real;
 pub(super) mod stub;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::budget::Budget;
 use super::core::Totals;
@@ -25,8 +26,8 @@ use crate::client::{Namespace, Role};
 use crate::message::{MessageQueue, Subscription};
 use crate::protocol::body::LockBatchRequest;
 use crate::protocol::headers::{
-    ConsumerGroup, ConsumerSendBack, GetMaxOffset, PullMessage, QueryConsumerOffset, QueueStart,
-    SearchOffset, SendMessage, UpdateConsumerOffset,
+    ConsumerGroup, ConsumerSendBack, GetConsumerRunningInfo, GetMaxOffset, PullMessage, QueryConsumerOffset,
+    QueueStart, SearchOffset, SendMessage, UpdateConsumerOffset,
 };
 
 /// By topic, as the wire has it.
@@ -43,6 +44,10 @@ pub(crate) enum Request {
     Send(Box<SendMessage>, Vec<u8>),
     /// The members of a group.
     Members(ConsumerGroup),
+    /// The members of a group, and what a broker holds of its subscriptions.
+    Connections(ConsumerGroup),
+    /// What a member is doing; the broker passes the question on to it.
+    RunningInfo(GetConsumerRunningInfo),
     /// What the group has stored.
     Stored(QueryConsumerOffset),
     /// The end of a queue.
@@ -83,6 +88,11 @@ pub(crate) trait Outside: Sized {
     fn masters(&self) -> Vec<(Arc<str>, Arc<str>)>;
     /// The connection on which the broker has acknowledged this version of the subscription.
     fn told_on(&self, address: &str, topic: &str, version: i64) -> Option<u64>;
+
+    /// Our own address on the connection to this one.
+    fn own_address(&self, address: &str) -> Option<SocketAddr>;
+    /// The time between two heartbeats.
+    fn heartbeat_interval(&self) -> Duration;
 
     /// The id of this member.
     fn client_id(&self) -> &str;

@@ -46,6 +46,8 @@ struct Entry<S> {
     suggested: u64,
     /// The address of the pull in flight.
     asked: Option<Arc<str>>,
+    /// Counts the pulls that were given up with their answer still to come.
+    turn: u16,
     /// What the timer was asked for last: once for each moment, however often it is nudged until then.
     alarm: Option<Instant>,
 }
@@ -75,8 +77,17 @@ impl<S: Outside> Pulls<S> {
         let fetch = Fetch::new(queue.watermark(), core.settings().pull_interval);
         self.at = Some(id);
         let fetched = core.totals().fetched.of(queue.queue().shared_topic());
-        let entry =
-            Entry { core, queue, fetch, subscription, fetched, suggested: 0, asked: None, alarm: None };
+        let entry = Entry {
+            core,
+            queue,
+            fetch,
+            subscription,
+            fetched,
+            suggested: 0,
+            asked: None,
+            turn: 0,
+            alarm: None,
+        };
         if !self.checking {
             self.checking = true;
             entry.core.post_timer(TimerEvent::At(entry.core.now() + CHECK_EVERY, Due::Check));
@@ -115,8 +126,13 @@ impl<S: Outside> Pulls<S> {
         }
     }
 
-    /// The answer to the pull of this one. An answer of an older generation finds nobody.
-    pub(super) fn answered(&mut self, id: u64, answer: Result<Pulled, String>) {
+    /// The answer to the pull with this tag. An answer of an older generation finds nobody, and neither does the answer
+    /// to a pull that was given up.
+    pub(super) fn answered(&mut self, tag: u64, answer: Result<Pulled, String>) {
+        let (id, turn) = (tag & ID, tag >> TURN_AT);
+        if self.table.get(&id).is_none_or(|entry| u64::from(entry.turn) != turn) {
+            return;
+        }
         self.at = Some(id);
         self.take_answer(id, answer);
         self.advance(id);
@@ -149,6 +165,7 @@ impl<S: Outside> Pulls<S> {
                 let since = LOST_PULL;
                 let reason = Waiting::Failing("the answer to a pull was lost".into());
                 entry.core.emit(Event::QueueStalled { queue: entry.queue.queue().clone(), reason, since });
+                entry.turn = entry.turn.wrapping_add(1);
                 entry.ended(Outcome::Failed("the answer to a pull was lost".into()), now);
             }
             self.resume(id);
@@ -257,11 +274,15 @@ impl<S: Outside> Entry<S> {
 
     /// The next step, in the present surroundings. `None` once the queue is closed.
     fn step(&mut self) -> Option<Step> {
-        if let fetch::State::InFlight { .. } = self.fetch.state() {
-            return None;
-        }
         if self.queue.is_closed() {
             return None;
+        }
+        if let fetch::State::InFlight { .. } = self.fetch.state() {
+            if !self.is_held_for_an_old_filter() {
+                return None;
+            }
+            self.turn = self.turn.wrapping_add(1);
+            self.fetch.abandon();
         }
         if let Some(subscription) = self.core.subscription(self.queue.queue().topic())
             && !Arc::ptr_eq(&subscription, &self.subscription)
@@ -283,6 +304,15 @@ impl<S: Outside> Entry<S> {
         let waiting = self.fetch.pause().map(|pause| self.waiting(pause));
         self.queue.facts.set_waiting(waiting, now);
         Some(step)
+    }
+
+    /// Whether the broker may hold the pull for another quarter of a minute, by a filter that is not wanted any more,
+    /// while it knows the new one. What it answers to the old one would not be used.
+    fn is_held_for_an_old_filter(&self) -> bool {
+        let topic = self.queue.queue().topic();
+        let Some(now) = self.core.subscription(topic) else { return false };
+        let told = |(address, _): (Arc<str>, u64)| self.core.is_told(&address, topic, now.version);
+        !Arc::ptr_eq(&now, &self.subscription) && self.address().is_some_and(told)
     }
 
     fn address(&self) -> Option<(Arc<str>, u64)> {
@@ -350,13 +380,16 @@ impl<S: Outside> Entry<S> {
         };
         self.queue.facts.last_pull.store(self.core.millis(), Ordering::Relaxed);
         self.core.totals().pulls.fetch_add(1, Ordering::Relaxed);
-        self.core.send(&address, Request::Pull(link, Box::new(header)), sink, self.queue.id());
+        let tag = self.queue.id() | u64::from(self.turn) << TURN_AT;
+        self.core.send(&address, Request::Pull(link, Box::new(header)), sink, tag);
         self.asked = Some(address);
         true
     }
 
     fn take_in(&mut self, pulled: Pulled, now: Instant) -> Taken {
         let code = pulled.code;
+        let remark = pulled.remark.as_deref().unwrap_or_default();
+        let dropped = code == ResponseCode::SUBSCRIPTION_NOT_EXIST && remark.contains(DROPPED);
         if let Some(offsets) = &pulled.offsets {
             self.queue.facts.set_max(offsets.max_offset);
             self.suggested = u64::try_from(offsets.suggest_which_broker_id).unwrap_or(0);
@@ -372,6 +405,10 @@ impl<S: Outside> Entry<S> {
         if let Taken::Outcome(Outcome::NotTold) = taken {
             log::debug!("{}: {code}, sending a heartbeat", self.queue.queue());
             self.core.heartbeat_now(self.asked.as_deref());
+            if let (true, Some(broker)) = (dropped, self.asked.clone()) {
+                let (core, topic) = (self.core.clone(), self.queue.queue().shared_topic().clone());
+                self.core.post_rebalance(RebalanceEvent::TopicDropped { core, topic, broker });
+            }
         }
         if code == ResponseCode::TOPIC_NOT_EXIST {
             self.core.want_route(self.queue.queue().topic());
@@ -431,6 +468,11 @@ const CHECK_EVERY: Duration = Duration::from_secs(10);
 const HOLD_MILLIS: i64 = 15_000;
 const LOST_PULL: Duration = Duration::from_secs(31);
 const SUSPEND: i32 = 2;
+/// With the same code, a broker says that it does not know the group at all: that has other causes.
+const DROPPED: &str = "subscription not exist";
+/// A tag is the generation, and above it the turn: no process has so many generations.
+const TURN_AT: u32 = 48;
+const ID: u64 = (1 << TURN_AT) - 1;
 
 #[cfg(test)]
 mod tests {
@@ -480,6 +522,31 @@ mod tests {
         pulls.answered(queue.id(), Ok(nothing_until(9)));
         assert_eq!(queue.watermark().wire(), 9);
         assert_eq!(core.take_sent().len(), 4);
+    }
+
+    #[test]
+    fn a_pull_that_is_held_with_an_old_filter_is_not_waited_for() {
+        let core = Stub::new();
+        let queue = core.queue();
+        let mut pulls = Pulls::<Stub>::new(());
+        let nothing_until = |next| Pulled {
+            code: ResponseCode::PULL_RETRY_IMMEDIATELY,
+            offsets: Some(PullOffsets { next_begin_offset: next, max_offset: 9, ..PullOffsets::default() }),
+            remark: None,
+            bytes: Vec::new(),
+            body: 0..0,
+        };
+        pulls.attach(core.clone(), queue.clone());
+        pulls.hurry_all();
+        assert_eq!(core.take_sent().len(), 1);
+        core.change_filter();
+        pulls.hurry_all();
+        let [tag] = core.take_sent()[..] else { panic!("one pull by the new filter") };
+        pulls.hurry_all();
+        pulls.answered(queue.id(), Ok(nothing_until(9)));
+        assert!(core.take_sent().is_empty() && queue.watermark().wire() == 0, "nobody waits for that answer");
+        pulls.answered(tag, Ok(nothing_until(4)));
+        assert_eq!((queue.watermark().wire(), core.take_sent()), (4, vec![tag]));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 use super::core::Core;
+use super::peers::SHARES_AMONG_SUBSCRIBERS;
 use super::slot::Slot;
 use crate::message::ConsumeFrom;
 use crate::protocol::body::ConsumeRates;
@@ -31,6 +32,7 @@ pub(super) fn properties(core: &Core) -> BTreeMap<String, String> {
         ("language", "RUST".to_owned()),
         ("namesrvAddr", core.instance.name_server_list().trim_end_matches(';').to_owned()),
         ("consumerGroup", core.group.to_string()),
+        (SHARES_AMONG_SUBSCRIBERS, true.to_string()),
         ("messageModel", if settings.is_broadcasting() { "BROADCASTING" } else { "CLUSTERING" }.to_owned()),
         ("consumeFromWhere", consume_from(settings.consume_from)),
         ("consumeThreadMin", threads.to_string()),

@@ -34,6 +34,9 @@
 //! | `… demands a client certificate` | `Tls::client_certificate`; it is noticed just after the connection is open |
 //! | `TLS without a look at certificates` | `Tls::insecure`, which is for tests |
 //! | `traces come faster than they can be stored`, `traces cannot be stored` | records of the message trace are missing, nothing else; `ClientStats::lost_traces` says how many |
+//! | `… is subscribed … here and … by another member …` | members of one group subscribe different things, or have different filters: make them the same; in a rolling deploy it passes |
+//! | `another client in the group has the id …` | `instance_name` is the same in two processes: leave it alone, or give each its own |
+//! | `topic … cannot be used: it is a static topic …` | its queues are logical ones, which this client does not know |
 //! | `… panicked` | with "listener", "strategy" or "address map": your code; else a bug of ours, which we want to hear of |
 //!
 //! # Broadcasting

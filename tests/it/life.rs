@@ -373,3 +373,28 @@ fn a_topic_given_up_and_subscribed_anew_at_the_same_moment_has_its_new_filter() 
     });
     assert!(consumer.shutdown(SOON).is_clean());
 }
+
+/// A broker that holds a pull by the old filter holds it for up to 15 s, whatever comes meanwhile.
+#[test]
+fn a_changed_filter_counts_at_once_though_a_pull_is_held_by_the_old_one() {
+    let broker = orders(1);
+    let seen = Seen::default();
+    let consumer = PushConsumer::builder("billing")
+        .name_servers(broker.name_server())
+        .subscribe("orders", "a")
+        .consume_concurrently(seen.listener())
+        .start()
+        .unwrap();
+    let held = |n: usize| broker.wait(SOON, |state| state.waiting_pulls("billing") >= n).unwrap();
+    held(2);
+    consumer.subscribe("orders", "b").unwrap();
+    // That of the retry topic, the old one and the new one.
+    held(3);
+    let put = std::time::Instant::now();
+    broker.put(&rocketmq_sync::Message::new("orders", "0").tag("b")).unwrap();
+    seen.wait(1);
+    assert!(put.elapsed() < Duration::from_secs(10), "{:?}", put.elapsed());
+    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    assert!(consumer.shutdown(SOON).is_clean());
+    seen.assert_once(0..1);
+}

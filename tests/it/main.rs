@@ -17,6 +17,7 @@ mod errors;
 mod faults;
 mod filters;
 mod flow;
+mod group;
 mod hooks;
 mod life;
 mod network;

@@ -28,6 +28,8 @@ pub(crate) fn route_request(topic: &str) -> RemotingCommand {
 pub(crate) enum RouteAnswer {
     Found(TopicRouteData),
     Missing,
+    /// Its queues are logical ones, which move between brokers.
+    Static,
     /// Not an answer to the question: another server may do better.
     Useless(String),
 }
@@ -39,6 +41,9 @@ pub(crate) fn route_answer(frame: &Frame) -> RouteAnswer {
     };
     match command.response_code() {
         ResponseCode::SUCCESS => match TopicRouteData::read(frame.body()) {
+            Ok(data) if data.topic_queue_mapping_by_broker.as_ref().is_some_and(|map| !map.is_empty()) => {
+                RouteAnswer::Static
+            }
             Ok(data) => RouteAnswer::Found(data),
             Err(error) => RouteAnswer::Useless(format!("a route that cannot be decoded: {error}")),
         },
@@ -46,6 +51,10 @@ pub(crate) fn route_answer(frame: &Frame) -> RouteAnswer {
         code => RouteAnswer::Useless(format!("{code}: {}", command.remark.unwrap_or_default())),
     }
 }
+
+/// Offsets of logical queues are translated by whichever broker has the queue at the time, which changes.
+pub(crate) const STATIC: &str =
+    "it is a static topic, whose logical queues this client does not read or write";
 
 impl Control {
     pub(super) fn ask_for_due_routes(&mut self, now: Instant) {
@@ -83,6 +92,12 @@ impl Control {
                 log::debug!("name server {server} knows no topic {topic}");
                 self.watch.answered(&topic, Asked::Missing, now);
                 return self.tell_all(&Notice::RouteMissing(topic));
+            }
+            Ok(RouteAnswer::Static) => {
+                self.instance.name_servers.worked(&server);
+                log::warn!("topic {topic} cannot be used: {STATIC}");
+                self.watch.answered(&topic, Asked::Missing, now);
+                return self.tell_all(&Notice::RouteFailed(topic));
             }
             Ok(RouteAnswer::Useless(text)) => text,
             Err(error) => error.to_string(),

@@ -135,6 +135,8 @@ impl LocalStore {
     fn write(&self) {
         while let Some((file, table, tags)) = self.next_write() {
             let result = file.save(&table).map_err(|error| format!("{}: {error}", file.path().display()));
+            // Before anybody hears of it: who does may close the store, and the next one take the file at once.
+            drop(file);
             for tag in tags {
                 (self.written)(tag, result.clone());
             }

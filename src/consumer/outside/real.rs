@@ -1,5 +1,6 @@
 //! The outside as it is: a client with its sockets and clock, and the loops with their channels.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -31,6 +32,8 @@ impl Outside for Core {
             Request::SendBack(header) => with(RequestCode::CONSUMER_SEND_MSG_BACK, &header),
             Request::Send(header, body) => with(RequestCode::SEND_MESSAGE_V2, &*header).body(body),
             Request::Members(header) => with(RequestCode::GET_CONSUMER_LIST_BY_GROUP, &header),
+            Request::Connections(header) => with(RequestCode::GET_CONSUMER_CONNECTION_LIST, &header),
+            Request::RunningInfo(header) => with(RequestCode::GET_CONSUMER_RUNNING_INFO, &header),
             Request::Stored(header) => with(RequestCode::QUERY_CONSUMER_OFFSET, &header),
             Request::Max(header) => with(RequestCode::GET_MAX_OFFSET, &header),
             Request::Min(header) => with(RequestCode::GET_MIN_OFFSET, &header),
@@ -77,6 +80,14 @@ impl Outside for Core {
 
     fn told_on(&self, address: &str, topic: &str, version: i64) -> Option<u64> {
         self.instance.told_on(address, &self.group, topic, version)
+    }
+
+    fn own_address(&self, address: &str) -> Option<SocketAddr> {
+        self.instance.remoting().local_address(address)
+    }
+
+    fn heartbeat_interval(&self) -> Duration {
+        self.instance.config().heartbeat_interval
     }
 
     fn client_id(&self) -> &str {

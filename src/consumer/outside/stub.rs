@@ -1,6 +1,7 @@
 //! An outside without a client: it notes what it is asked for. For the tests of single pieces.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -168,6 +169,14 @@ impl Outside for Stub {
 
     fn told_on(&self, _: &str, _: &str, _: i64) -> Option<u64> {
         Some(1)
+    }
+
+    fn own_address(&self, _: &str) -> Option<SocketAddr> {
+        None
+    }
+
+    fn heartbeat_interval(&self) -> Duration {
+        Duration::from_secs(30)
     }
 
     fn client_id(&self) -> &str {

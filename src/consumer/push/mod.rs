@@ -66,7 +66,11 @@ impl PushConsumer {
     }
 
     /// Subscribes a topic, or changes its filter, while the consumer runs. Returns at once, with an SQL92 filter when a
-    /// broker has accepted it; its queues follow. The queues of other topics are not disturbed.
+    /// broker has accepted it; its queues follow, after 2.5 s if other members of the group must notice it first. The
+    /// queues of other topics are not disturbed.
+    ///
+    /// Members of a group should subscribe the same: brokers keep one set of subscriptions for all of them. What differs
+    /// is told by [`Event::SubscriptionMismatch`](super::Event::SubscriptionMismatch).
     ///
     /// # Errors
     /// `InvalidInput` for a bad topic or filter, `Closed` after the shutdown. With an SQL92 filter also `Broker` if the
@@ -94,6 +98,10 @@ impl PushConsumer {
     }
 
     /// Gives a topic up while the consumer runs: its queues are committed and released. Returns at once.
+    ///
+    /// In a group of up to 16 members that are all of this library, the others take its queues over. Clients in other
+    /// languages go on counting this member, as long as it is in the group, and so does everybody beside them: the
+    /// queues that would be this member's then stay alone.
     ///
     /// # Errors
     /// `InvalidInput` if it is not subscribed, `Closed` after the shutdown.

@@ -1,6 +1,7 @@
 //! One consumer in the hands of `rmq-rebalance`: its topics, its queues, its rounds.
 
 mod broadcasting;
+mod peers;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,6 +19,7 @@ use crate::consumer::fetch::Correction;
 use crate::consumer::lease::Lease;
 use crate::consumer::offset::Offset;
 use crate::consumer::outside::Outside;
+use crate::consumer::peers::Peers;
 use crate::consumer::process_queue::{Limits, ProcessQueue};
 use crate::consumer::pull_loop::PullEvent;
 use crate::consumer::rebalance::{Cadence, History, Members, diff};
@@ -42,6 +44,7 @@ pub(super) struct Group<S> {
     /// How often the route of the retry topic was asked for in vain, and when it is next.
     retry_asks: usize,
     retry_ask_at: Option<Instant>,
+    peers: Peers,
     ready: Option<Sender<()>>,
     ending: Option<Ending>,
     over: bool,
@@ -55,6 +58,8 @@ struct Topic {
     asking: bool,
     /// How often in a row our own id was missing from the list.
     missing: u32,
+    /// When it was subscribed, if that was after the start.
+    since: Option<Instant>,
     /// What the last round gave us.
     wanted: Option<BTreeSet<MessageQueue>>,
 }
@@ -90,6 +95,7 @@ impl<S: Outside> Group<S> {
             lost: HashSet::new(),
             retry_asks: 0,
             retry_ask_at: None,
+            peers: Peers::default(),
             ready: Some(ready),
             ending: None,
             over: false,
@@ -116,7 +122,8 @@ impl<S: Outside> Group<S> {
         let queues = self.queues.values().filter_map(|owned| owned.assignment.deadline());
         let idle = self.idle.first().map(|(at, _)| *at);
         let round = self.ending.is_none().then(|| self.cadence.due());
-        let first = queues.chain(idle).chain(round).chain(self.retry_ask_at).min();
+        let peers = self.ending.is_none().then(|| self.peers.deadline()).flatten();
+        let first = queues.chain(idle).chain(round).chain(peers).chain(self.retry_ask_at).min();
         first.map_or(self.commit_at, |at| at.min(self.commit_at))
     }
 
@@ -155,8 +162,11 @@ impl<S: Outside> Group<S> {
             self.commit_at = later(now, self.core.settings().commit_interval);
             self.commit_all(requests);
         }
-        if self.ending.is_none() && now >= self.cadence.due() {
-            self.round(requests);
+        if self.ending.is_none() {
+            self.look_for_peers(requests);
+            if now >= self.cadence.due() {
+                self.round(requests);
+            }
         }
         self.send_lock_wishes(requests);
         self.tell_ready();
@@ -169,8 +179,13 @@ impl<S: Outside> Group<S> {
                 self.wake();
                 self.core.post_pull(PullEvent::NudgeAll);
             }
-            Notice::ConsumerIdsChanged => self.wake(),
+            Notice::ConsumerIdsChanged => {
+                self.wake();
+                self.peers.changed(self.core.now());
+            }
             Notice::Heartbeaten { address } => {
+                let (from, interval) = (self.core.own_address(&address), self.core.heartbeat_interval());
+                self.peers.heartbeaten(from, interval, self.core.now());
                 self.want_retry_route();
                 self.wake();
                 self.core.post_pull(PullEvent::NudgeAll);
@@ -284,6 +299,10 @@ impl<S: Outside> Group<S> {
             (Request::Members { topic, address }, Answer::Members(ids)) => {
                 self.members_came(&topic, &address, ids, requests);
             }
+            (Request::Connections { address, subscriptions }, Answer::Connections(held)) => {
+                self.connections_came(&address, &subscriptions, held, requests);
+            }
+            (Request::Peer { id, address }, Answer::Peer(info)) => self.peer_came(&id, &address, info),
             (Request::Ask { queue, epoch, .. }, Answer::Stored(stored)) => {
                 if !self.is_current(&queue, epoch) {
                     return;
@@ -343,7 +362,8 @@ impl<S: Outside> Group<S> {
 
     /// Whether somebody could be asked.
     fn ask_members(&mut self, topic: &Arc<str>, version: i64, requests: &mut Requests<S>) -> bool {
-        let state = self.topics.entry(topic.clone()).or_default();
+        let since = self.ready.is_none().then(|| self.core.now());
+        let state = self.topics.entry(topic.clone()).or_insert_with(|| Topic { since, ..Topic::default() });
         if state.asking {
             return true;
         }
@@ -410,6 +430,10 @@ impl<S: Outside> Group<S> {
     }
 
     fn allocate(&mut self, topic: &Arc<str>, me: &str, members: Members, requests: &mut Requests<S>) {
+        if self.is_too_new(topic, me, &members) {
+            return;
+        }
+        let members = self.peers.subscribers(topic, me, members);
         let Some(mut all) = self.core.queues_of(topic) else { return };
         all.sort_unstable();
         let Some(mine) = self.share(topic, me, &members, &all) else {

@@ -50,6 +50,9 @@ impl<S: Outside> Groups<S> {
                     group.lock_regained(id, asked, late, doubtful, requests);
                 });
             }
+            RebalanceEvent::TopicDropped { core, topic, broker } => {
+                self.with(&core, |group, _| group.topic_dropped(&topic, &broker));
+            }
             RebalanceEvent::Reset { core, offsets } => {
                 self.with(&core, |group, requests| group.reset(offsets, requests));
             }

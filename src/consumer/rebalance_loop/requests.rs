@@ -7,14 +7,16 @@ use super::RebalanceEvent;
 use crate::client::Role;
 use crate::consumer::assignment::{Ask, Asked};
 use crate::consumer::offset::Offset;
-use crate::consumer::outside::{Outside, Request as Wire};
+use crate::consumer::outside::{Outside, Request as Wire, Subscriptions};
 use crate::message::MessageQueue;
-use crate::protocol::body::{ConsumerIdList, LockBatchAnswer, LockBatchRequest};
-use crate::protocol::headers::{
-    ConsumerGroup, GetMaxOffset, OffsetAnswer, QueryConsumerOffset, QueueStart, SearchOffset,
-    UpdateConsumerOffset,
+use crate::protocol::body::{
+    ConsumerConnection, ConsumerIdList, ConsumerRunningInfo, LockBatchAnswer, LockBatchRequest,
 };
-use crate::protocol::{Frame, RemotingCommand, ResponseCode};
+use crate::protocol::headers::{
+    ConsumerGroup, GetConsumerRunningInfo, GetMaxOffset, OffsetAnswer, QueryConsumerOffset, QueueStart,
+    SearchOffset, UpdateConsumerOffset,
+};
+use crate::protocol::{DecodeError, Frame, RemotingCommand, ResponseCode};
 use crate::remoting::CallError;
 
 /// What an answer will be about.
@@ -22,6 +24,10 @@ use crate::remoting::CallError;
 pub(in crate::consumer) enum Request {
     /// The members of the group, as a broker of this topic knows them.
     Members { topic: Arc<str>, address: Arc<str> },
+    /// The members of the group and its subscriptions, as a broker has them; with what was subscribed when it was asked.
+    Connections { address: Arc<str>, subscriptions: Arc<Subscriptions> },
+    /// What a member is doing, by way of a broker.
+    Peer { id: String, address: Arc<str> },
     /// An offset, for one life of one queue.
     Ask { queue: MessageQueue, epoch: u64, ask: Ask },
     /// A commit, likewise.
@@ -36,6 +42,8 @@ pub(in crate::consumer) enum Request {
 #[derive(Debug)]
 pub(in crate::consumer) enum Answer {
     Members(Result<Vec<String>, String>),
+    Connections(Result<ConsumerConnection, String>),
+    Peer(Result<ConsumerRunningInfo, String>),
     /// To [`Ask::Stored`]: there is none, or this one, or it is not known.
     Stored(Result<Option<Offset>, String>),
     /// To any other [`Ask`]: an offset that always exists.
@@ -51,6 +59,8 @@ impl Answer {
     pub(super) fn read(request: &Request, answer: Result<Frame, CallError>) -> Self {
         match request {
             Request::Members { .. } => Self::Members(member_ids(answer)),
+            Request::Connections { .. } => Self::Connections(body(answer, ConsumerConnection::read)),
+            Request::Peer { .. } => Self::Peer(body(answer, ConsumerRunningInfo::read)),
             Request::Ask { ask: Ask::Stored, .. } => Self::Stored(stored_offset(answer)),
             Request::Ask { .. } => Self::Offset(success(answer).and_then(|command| offset_in(&command))),
             Request::Commit { .. } => Self::Committed(success(answer).map(drop)),
@@ -82,6 +92,22 @@ impl<S: Outside> Requests<S> {
         let header = ConsumerGroup { consumer_group: core.group().to_string() };
         let request = Request::Members { topic: topic.clone(), address: address.clone() };
         self.send(core, address, Wire::Members(header), request);
+    }
+
+    pub(super) fn connections(&mut self, core: &S, address: &Arc<str>) {
+        let header = ConsumerGroup { consumer_group: core.group().to_string() };
+        let request = Request::Connections { address: address.clone(), subscriptions: core.subscriptions() };
+        self.send(core, address, Wire::Connections(header), request);
+    }
+
+    pub(super) fn peer(&mut self, core: &S, address: &Arc<str>, id: String) {
+        let header = GetConsumerRunningInfo {
+            consumer_group: core.group().to_string(),
+            client_id: id.clone(),
+            jstack_enable: Some(false),
+        };
+        let request = Request::Peer { id, address: address.clone() };
+        self.send(core, address, Wire::RunningInfo(header), request);
     }
 
     /// # Errors
@@ -227,8 +253,15 @@ fn parts(queue: &MessageQueue) -> (String, i32, Option<String>) {
 
 /// The members that a broker knows.
 fn member_ids(answer: Result<Frame, CallError>) -> Result<Vec<String>, String> {
+    body(answer, ConsumerIdList::read).map(|list| list.consumer_id_list)
+}
+
+fn body<T>(
+    answer: Result<Frame, CallError>,
+    read: impl FnOnce(&[u8]) -> Result<T, DecodeError>,
+) -> Result<T, String> {
     let command = success(answer)?;
-    ConsumerIdList::read(&command.body).map(|list| list.consumer_id_list).map_err(|error| error.to_string())
+    read(&command.body).map_err(|error| error.to_string())
 }
 
 /// The stored offset: there is none, or this one, or it is not known.

@@ -9,6 +9,11 @@ bodies! {
         filter_server_table: BTreeMap<String, Vec<String>> = "filterServerTable",
         order_topic_conf: Option<String> = "orderTopicConf",
         queue_datas: Vec<QueueData> = "queueDatas",
+        topic_queue_mapping_by_broker: Option<BTreeMap<String, TopicQueueMapping>> = "topicQueueMappingByBroker",
+    }
+    /// The logical queues of a static topic on one broker; of this, only that there are any is of interest.
+    TopicQueueMapping {
+        total_queues: i32 = "totalQueues",
     }
     /// The queues of a topic on the brokers of one name.
     QueueData {
