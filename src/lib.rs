@@ -63,7 +63,7 @@
 //!
 //! # Not supported
 //!
-//! The pull consumer, sending with a callback, transactions, request and reply, and
+//! Sending with a callback, transactions, request and reply, and
 //! administration are not there yet. POP consumption and static topics are not
 //! planned for now; a static topic is refused by its name.
 
@@ -86,7 +86,7 @@ mod sync;
 pub use client::{
     Client, ClientBuilder, ClientStats, ConsumeStatus, ShutdownReport, TimeStats, TransactionStatus, Verdict,
 };
-pub use consumer::{Batch, MessageModel, PushConsumer, Stopper, allocate};
+pub use consumer::{Batch, MessageModel, PullConsumer, PushConsumer, Stopper, allocate};
 pub use error::{Attempt, Error, ErrorKind, Mistake, Result};
 pub use message::{
     ConsumeFrom, Filter, Message, MessageQueue, MessageView, TOOLS_GROUP, dead_letter_topic, retry_topic,

@@ -59,6 +59,14 @@ impl Told {
         broker.link.filter(|_| told >= version)
     }
 
+    /// The connection on which the broker there has acknowledged any heartbeat, for those whom it need not know.
+    pub(crate) fn heard_on(&self, address: &str) -> Option<u64> {
+        let brokers = self.brokers.lock();
+        let broker = brokers.get(address)?;
+        broker.content.as_ref()?;
+        broker.link
+    }
+
     /// A connection to this address is open.
     pub(crate) fn connection_began(&self, address: &Arc<str>, link: u64) {
         self.brokers.lock().entry(address.clone()).or_default().link = Some(link);

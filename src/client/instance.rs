@@ -276,6 +276,11 @@ impl Instance {
         self.told_on(address, group, topic, version).is_some()
     }
 
+    /// The connection on which the broker has acknowledged any heartbeat.
+    pub(crate) fn heard_on(&self, address: &str) -> Option<u64> {
+        self.told.heard_on(address)
+    }
+
     /// As [`is_told`](Self::is_told), with the number of that connection, for [`queue_on`](Self::queue_on).
     pub(crate) fn told_on(&self, address: &str, group: &str, topic: &str, version: i64) -> Option<u64> {
         self.told.told_on(address, group, topic, version)

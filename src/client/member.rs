@@ -17,7 +17,8 @@ use super::ShutdownReport;
 pub(crate) trait Member: Send + Sync {
     fn kind(&self) -> MemberKind;
     fn group(&self) -> &str;
-    /// What heartbeats say about it, the subscriptions and their versions; `None` for a producer.
+    /// What heartbeats say about it, the subscriptions and their versions; `None` for a producer, and for a consumer
+    /// that is no member of its group.
     fn consumer_data(&self) -> Option<ConsumerData>;
     /// The topics whose routes are kept fresh for it, however seldom it looks at them.
     fn topics(&self) -> Vec<String>;

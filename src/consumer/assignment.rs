@@ -31,6 +31,8 @@ pub enum Ask {
     Min,
     /// The first message stored at this time or later.
     Time(SystemTime),
+    /// Not the broker but the program, which keeps its offsets itself.
+    Program,
 }
 
 /// What is to be done.
@@ -75,6 +77,10 @@ pub struct Policy {
     pub from: ConsumeFrom,
     /// A retry topic starts at its beginning, whatever the setting says.
     pub is_retry_topic: bool,
+    /// The program is asked before the broker.
+    pub asks_program: bool,
+    /// The program commits: nothing is committed that it did not ask for, unless an operator has set the offset.
+    pub by_hand: bool,
 }
 
 /// The life of one owned queue.
@@ -90,6 +96,10 @@ pub struct Assignment {
     doubt: Doubt,
     /// Of a queue that is consumed only with the broker's lock.
     lock: Option<Lock>,
+    /// If the program commits: where the queue began, which is no news.
+    begun: Option<Offset>,
+    /// The program went elsewhere while a commit was out: what that stores is not what it is compared with.
+    stale: bool,
 }
 
 /// What is done about the doubt whether a broker still holds what it has confirmed.
@@ -169,13 +179,21 @@ impl Ending {
 impl Assignment {
     /// The queue is wanted. With `settle`, a live member owned it a moment ago: its last commit gets time to arrive.
     pub fn new(policy: Policy, settle: bool, now: Instant) -> (Self, Vec<Action>) {
-        let mut new =
-            Self { phase: Phase::Gone, policy, acked: None, in_flight: None, doubt: Doubt::None, lock: None };
+        let mut new = Self {
+            phase: Phase::Gone,
+            policy,
+            acked: None,
+            in_flight: None,
+            doubt: Doubt::None,
+            lock: None,
+            begun: None,
+            stale: false,
+        };
         if settle {
             new.phase = Phase::Settling { until: now + SETTLE };
             return (new, Vec::new());
         }
-        let actions = new.ask(Ask::Stored, 0);
+        let actions = new.ask_first();
         (new, actions)
     }
 
@@ -188,12 +206,20 @@ impl Assignment {
         }
     }
 
-    /// Whether its first attempt to find a start position has not come to an end.
+    /// Whether its first attempt to find a start position has not come to an end. The program answers when it polls,
+    /// which nobody waits for.
     pub fn is_at_first_try(&self) -> bool {
-        matches!(
-            self.phase,
-            Phase::Settling { .. } | Phase::Locking { tries: 0, .. } | Phase::Resolving { tries: 0, .. }
-        )
+        match self.phase {
+            Phase::Settling { .. } => !self.policy.asks_program,
+            Phase::Locking { tries: 0, .. } => true,
+            Phase::Resolving { ask, tries: 0 } => ask != Ask::Program,
+            _ => false,
+        }
+    }
+
+    /// Whether it is being consumed.
+    pub fn is_active(&self) -> bool {
+        self.phase == Phase::Active
     }
 
     /// What the broker has confirmed, or had stored.
@@ -232,7 +258,8 @@ impl Assignment {
                 let ending = Ending::new(by, false);
                 // Unless it is what we left there, somebody else has committed since: a blind update would take that
                 // back. If the first commit failed, the one before it is what we left.
-                let untouched = held == Some(first) || (held.is_some() && held == self.acked);
+                let known = held.is_some() || self.policy.by_hand;
+                let untouched = held == Some(first) || (known && held == self.acked);
                 if untouched { self.commit(end, ending) } else { self.release(by, None) }
             }
             (Phase::Verifying { by, .. }, Err(_)) => self.release(by, None),
@@ -243,6 +270,20 @@ impl Assignment {
             (Phase::Active, Err(_)) if self.doubt == Doubt::Asking => {
                 self.doubt = Doubt::Unanswered;
                 Vec::new()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The answer to [`Ask::Program`].
+    pub fn told(&mut self, answer: Result<Option<Offset>, String>, now: Instant) -> Vec<Action> {
+        match (self.phase.clone(), answer) {
+            (Phase::Resolving { ask: Ask::Program, .. }, Ok(Some(at))) => {
+                self.activate(at, StartReason::StartOffset)
+            }
+            (Phase::Resolving { ask: Ask::Program, .. }, Ok(None)) => self.ask(Ask::Stored, 0),
+            (Phase::Resolving { ask: Ask::Program, tries }, Err(_)) => {
+                self.ask_again(Ask::Program, tries, now)
             }
             _ => Vec::new(),
         }
@@ -269,7 +310,7 @@ impl Assignment {
                 vec![Action::Lock]
             }
             Phase::Unlocking { by, .. } if now >= by => self.unlocked(),
-            Phase::Settling { until } if now >= until => self.ask(Ask::Stored, 0),
+            Phase::Settling { until } if now >= until => self.ask_first(),
             Phase::AskAgain { ask, tries, at } if now >= at => self.ask(ask, tries),
             Phase::Draining(ending) if now >= ending.by => {
                 self.leave_listener();
@@ -325,6 +366,9 @@ impl Assignment {
 
     /// The offset was set from outside. What was pulled is dropped, and nothing of it is committed any more.
     pub fn reset(&mut self, to: Offset, reason: StartReason, by: Instant) -> Vec<Action> {
+        if self.policy.by_hand && reason != StartReason::Reset {
+            return self.go_to(to, reason);
+        }
         match self.phase.clone() {
             Phase::Active => {
                 self.distrust();
@@ -350,6 +394,33 @@ impl Assignment {
             // Who does not have it, or not any more, leaves it to who has.
             Phase::Locking { .. } | Phase::Unlocking { .. } | Phase::Gone => Vec::new(),
         }
+    }
+
+    /// The program goes elsewhere in a queue that it polls: nothing of what was fetched is running, so that it goes on
+    /// there at once. If it commits itself, the broker hears of it with the next commit.
+    pub fn go_to(&mut self, to: Offset, reason: StartReason) -> Vec<Action> {
+        match &mut self.phase {
+            Phase::Active | Phase::Settling { .. } | Phase::Resolving { .. } | Phase::AskAgain { .. } => {
+                self.stale = self.in_flight.is_some();
+                self.acked = None;
+                let mut actions = vec![Action::Close];
+                actions.extend(self.activate(to, reason));
+                actions
+            }
+            Phase::Draining(ending) | Phase::Committing { ending, .. } if ending.stays => {
+                ending.target = Some((to, reason));
+                Vec::new()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The program wants this committed, whatever was committed before. Not while another commit is out.
+    pub fn commit_by_hand(&mut self, offset: Offset) -> Vec<Action> {
+        if self.phase != Phase::Active || self.in_flight.is_some() {
+            return Vec::new();
+        }
+        self.send_commit(offset)
     }
 
     /// The process queue must be made anew, at its watermark.
@@ -404,7 +475,7 @@ impl Assignment {
     /// The answer to a commit.
     pub fn committed(&mut self, answer: Result<(), String>, now: Instant, watermark: Offset) -> Vec<Action> {
         let Some(sent) = self.in_flight.take() else { return Vec::new() };
-        if answer.is_ok() {
+        if !std::mem::take(&mut self.stale) && answer.is_ok() {
             self.acked = Some(sent);
         }
         match (self.phase.clone(), answer) {
@@ -453,6 +524,10 @@ impl Assignment {
         }
     }
 
+    fn ask_first(&mut self) -> Vec<Action> {
+        self.ask(if self.policy.asks_program { Ask::Program } else { Ask::Stored }, 0)
+    }
+
     fn ask(&mut self, ask: Ask, tries: u32) -> Vec<Action> {
         self.phase = Phase::Resolving { ask, tries };
         vec![Action::Ask(ask)]
@@ -468,6 +543,10 @@ impl Assignment {
         self.phase = Phase::Active;
         self.doubt = Doubt::None;
         let mut actions = vec![Action::Activate { start, reason }];
+        if self.policy.by_hand {
+            self.begun = Some(start);
+            return actions;
+        }
         // Otherwise a restart before the first message would evaluate the setting once more.
         if self.acked != Some(start) && self.in_flight.is_none() {
             actions.extend(self.send_commit(start));
@@ -540,7 +619,7 @@ impl Assignment {
 
     /// Whether the broker has not confirmed, or had stored, that much.
     fn is_news(&self, watermark: Offset) -> bool {
-        self.acked.is_none_or(|acked| watermark > acked)
+        self.acked.or(self.begun).is_none_or(|known| watermark > known)
     }
 
     fn commit(&mut self, offset: Offset, ending: Ending) -> Vec<Action> {
@@ -595,7 +674,7 @@ mod tests {
     }
 
     pub(super) fn policy(from: ConsumeFrom) -> Policy {
-        Policy { from, is_retry_topic: false }
+        Policy { from, is_retry_topic: false, asks_program: false, by_hand: false }
     }
 
     struct Case {
@@ -648,7 +727,7 @@ mod tests {
     #[test]
     fn a_retry_topic_starts_at_its_beginning_whatever_the_setting_says() {
         let now = Instant::now();
-        let policy = Policy { from: ConsumeFrom::LastOffset, is_retry_topic: true };
+        let policy = Policy { is_retry_topic: true, ..policy(ConsumeFrom::LastOffset) };
         let (mut queue, _) = Assignment::new(policy, false, now);
         let actions = queue.stored(Ok(None), now);
         assert_eq!(actions[0], Action::Activate { start: Offset::ZERO, reason: StartReason::RetryTopic });
@@ -914,5 +993,102 @@ mod tests {
         let none = vec![Action::Release { committed: None, failed: None }];
         assert_eq!(queue.unwant(now, Offset::ZERO), none);
         assert_eq!(queue.stored(Ok(Some(at(1))), now), [], "an answer that comes too late changes nothing");
+    }
+
+    /// As [`active`], of a program that commits itself.
+    fn by_hand(asks_program: bool) -> Case {
+        let now = Instant::now();
+        let policy = Policy { by_hand: true, asks_program, ..policy(ConsumeFrom::FirstOffset) };
+        let (mut queue, actions) = Assignment::new(policy, false, now);
+        if asks_program {
+            assert_eq!(actions, [Action::Ask(Ask::Program)]);
+            return Case { now, queue };
+        }
+        assert_eq!(queue.stored(Ok(None), now), [Action::Ask(Ask::Min)]);
+        let activated = queue.resolved(Ok(at(5)), now);
+        assert!(matches!(activated[..], [Action::Activate { .. }]), "and no commit: {activated:?}");
+        Case { now, queue }
+    }
+
+    #[test]
+    fn nothing_is_committed_that_the_program_did_not_ask_for() {
+        let Case { now, mut queue } = by_hand(false);
+        assert_eq!(queue.commit_due(at(5)), []);
+        assert_eq!(queue.commit_by_hand(at(9)), [Action::Commit(at(9))]);
+        assert_eq!(queue.commit_by_hand(at(12)), [], "one is out");
+        queue.committed(Ok(()), now, at(9));
+        assert_eq!(queue.commit_due(at(9)), []);
+        assert_eq!(queue.commit_by_hand(at(7)), [Action::Commit(at(7))], "backwards, since it says so");
+        queue.committed(Ok(()), now, at(7));
+        queue.shutdown(now + REVOKE_TIME, COMMIT_TIME);
+        assert_eq!(queue.drained(now, at(7)), released(7));
+    }
+
+    #[test]
+    fn a_program_that_commits_nothing_leaves_nothing_behind() {
+        let Case { now, mut queue } = by_hand(false);
+        assert_eq!(queue.unwant(now + REVOKE_TIME, at(5)), [Action::Close]);
+        let none = vec![Action::Release { committed: None, failed: None }];
+        assert_eq!(queue.due(now + REVOKE_TIME, at(5)), none);
+    }
+
+    #[test]
+    fn what_a_program_commits_when_its_queue_goes_counts_if_nobody_else_has_committed() {
+        for (held, last) in [
+            (None, vec![Action::Commit(at(9))]),
+            (Some(at(30)), vec![Action::Release { committed: None, failed: None }]),
+        ] {
+            let Case { now, mut queue } = by_hand(false);
+            queue.unwant(now + REVOKE_TIME, at(5));
+            assert_eq!(queue.drained(now, at(9)), [Action::Ask(Ask::Stored)]);
+            assert_eq!(queue.stored(Ok(held), now), last);
+        }
+    }
+
+    #[test]
+    fn a_program_that_goes_elsewhere_is_there_at_once() {
+        let Case { now, mut queue } = active();
+        queue.commit_due(at(12));
+        let there = |to| Action::Activate { start: at(to), reason: StartReason::Seek };
+        assert_eq!(queue.go_to(at(3), StartReason::Seek), [Action::Close, there(3)], "12 is still out");
+        assert_eq!(queue.drained(now, at(12)), []);
+        queue.committed(Ok(()), now, at(3));
+        assert_eq!(
+            queue.commit_due(at(3)),
+            [Action::Commit(at(3))],
+            "12 is no longer what it is compared with"
+        );
+        queue.committed(Ok(()), now, at(3));
+        assert_eq!(
+            queue.go_to(at(50), StartReason::Seek),
+            [Action::Close, there(50), Action::Commit(at(50))]
+        );
+        let Case { mut queue, .. } = by_hand(false);
+        assert_eq!(queue.go_to(at(3), StartReason::Seek), [Action::Close, there(3)]);
+        assert_eq!(queue.commit_due(at(3)), []);
+    }
+
+    #[test]
+    fn a_correction_is_not_committed_for_a_program_that_commits_and_a_reset_is() {
+        let Case { now, mut queue } = by_hand(false);
+        let moved = queue.reset(at(8), StartReason::Corrected, now + REVOKE_TIME);
+        let start = Action::Activate { start: at(8), reason: StartReason::Corrected };
+        assert_eq!(moved, [Action::Close, start]);
+        let reset = queue.reset(at(1), StartReason::Reset, now + REVOKE_TIME);
+        assert_eq!(reset, [Action::Close, Action::Commit(at(1))]);
+    }
+
+    #[test]
+    fn the_program_is_asked_first_and_again_if_it_fails() {
+        let Case { now, mut queue } = by_hand(true);
+        assert!(!queue.is_at_first_try(), "nobody waits for a program that may never poll");
+        assert_eq!(queue.told(Err("database".into()), now), []);
+        let then = queue.deadline().unwrap();
+        assert_eq!(queue.due(then, Offset::ZERO), [Action::Ask(Ask::Program)]);
+        assert_eq!(queue.stored(Ok(Some(at(2))), then), [], "nobody has asked for that");
+        let start = Action::Activate { start: at(77), reason: StartReason::StartOffset };
+        assert_eq!(queue.told(Ok(Some(at(77))), then), [start]);
+        let Case { now, mut queue } = by_hand(true);
+        assert_eq!(queue.told(Ok(None), now), [Action::Ask(Ask::Stored)]);
     }
 }

@@ -1,4 +1,4 @@
-//! What the parts of one push consumer share.
+//! What the parts of one consumer share.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use super::listener::{Hook, Listener};
 use super::local::LocalStore;
 use super::lock_loop::LockEvent;
 use super::process_queue::{ProcessQueue, Settled};
+use super::pull_consumer::{Polling, Question};
 use super::pull_loop::PullEvent;
 use super::ready::Ready;
 use super::rebalance_loop::RebalanceEvent;
@@ -52,6 +53,8 @@ pub(crate) struct Core {
     pub(crate) watched: AtomicBool,
     /// Of the client, for all its consumers.
     pub(crate) budget: Arc<Budget>,
+    /// Only if threads of the program poll the messages.
+    pub(crate) polling: Option<Polling>,
     subscriptions: Mutex<Arc<BTreeMap<Arc<str>, Arc<Subscription>>>>,
     /// The greatest version of a subscription so far, given up ones included.
     newest_version: AtomicI64,
@@ -75,6 +78,8 @@ pub(crate) enum Item {
     Queue(Arc<ProcessQueue>),
     /// One message that an operator wants consumed now.
     Direct(Box<Direct>),
+    /// Where to begin in a queue, for a program that keeps its offsets.
+    Question(Question),
 }
 
 /// Counters since the start.
@@ -84,6 +89,8 @@ pub(crate) struct Totals {
     pub(crate) reconsumed: AtomicU64,
     pub(crate) dead_letters: AtomicU64,
     pub(crate) given_up: AtomicU64,
+    /// Messages that were handed to threads that poll.
+    pub(crate) polled: AtomicU64,
     /// Pulls that were sent, for benchmarks.
     pub(crate) pulls: AtomicU64,
     /// What they brought, by topic.
@@ -100,6 +107,7 @@ pub(crate) struct Parts {
     pub(crate) tracer: Option<Arc<Tracer>>,
     pub(crate) local: Option<Arc<LocalStore>>,
     pub(crate) budget: Arc<Budget>,
+    pub(crate) polling: Option<Polling>,
     pub(crate) subscriptions: BTreeMap<Arc<str>, Arc<Subscription>>,
     pub(crate) pull: Sender<PullEvent>,
     pub(crate) timer: Sender<TimerEvent>,
@@ -118,6 +126,7 @@ impl Core {
             tracer,
             local,
             budget,
+            polling,
             subscriptions,
             pull,
             timer,
@@ -128,7 +137,7 @@ impl Core {
         Self {
             group: instance.namespace().group(&plain_group).into(),
             plain_group,
-            ready: Ready::new(settings.consume_threads),
+            ready: Ready::new(if polling.is_some() { 0 } else { settings.consume_threads }),
             settings,
             instance,
             listener,
@@ -136,6 +145,7 @@ impl Core {
             tracer,
             local,
             budget,
+            polling,
             events: Hub::default(),
             totals: Totals::default(),
             figures: Figures::default(),
@@ -160,6 +170,11 @@ impl Core {
 
     pub(crate) fn now(&self) -> Instant {
         self.instance.clock().instant()
+    }
+
+    /// Whether it shares the queues of its topics with others of its group.
+    pub(crate) fn is_member(&self) -> bool {
+        self.polling.as_ref().is_none_or(|polling| !polling.is_assigning())
     }
 
     pub(crate) fn emit(&self, event: Event) {
@@ -245,6 +260,11 @@ impl Core {
             // The thread ends after the last queue was given back.
             drop(lock.send(LockEvent::Renew(broker.clone())));
         }
+    }
+
+    /// The present generation of this queue.
+    pub(crate) fn owned_queue(&self, queue: &MessageQueue) -> Option<Arc<ProcessQueue>> {
+        self.owned.lock().get(queue).cloned()
     }
 
     /// What the listener takes for a message.

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
+use super::failure::Failure;
 use super::offset::Offset;
 use super::stats::Waiting;
 
@@ -21,6 +22,7 @@ pub struct Facts {
     pub last_consume: AtomicI64,
     /// `rmq-rebalance` was told that nothing is left to do, and has not committed for it yet.
     idle_reported: AtomicBool,
+    failing: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -28,6 +30,8 @@ pub struct Facts {
 struct State {
     waiting: Option<(Waiting, Instant)>,
     last_error: Option<String>,
+    /// Why the last pull failed; `None` after one that did not.
+    failure: Option<Failure>,
 }
 
 impl Facts {
@@ -39,6 +43,7 @@ impl Facts {
             last_pull: AtomicI64::new(0),
             last_consume: AtomicI64::new(0),
             idle_reported: AtomicBool::new(false),
+            failing: AtomicBool::new(false),
             state: Mutex::default(),
         }
     }
@@ -99,6 +104,24 @@ impl Facts {
     /// The last trouble with it.
     pub fn last_error(&self) -> Option<String> {
         self.state.lock().last_error.clone()
+    }
+
+    /// Why the last pull failed, if it did.
+    pub(super) fn failure(&self) -> Option<Failure> {
+        self.state.lock().failure.clone()
+    }
+
+    /// Notes how the last pull ended.
+    pub(super) fn set_failure(&self, failure: Option<Failure>) {
+        self.failing.store(failure.is_some(), Ordering::Relaxed);
+        self.state.lock().failure = failure;
+    }
+
+    /// As [`set_failure`](Self::set_failure) with none, without a lock where there is none already.
+    pub(super) fn forget_failure(&self) {
+        if self.failing.load(Ordering::Relaxed) {
+            self.set_failure(None);
+        }
     }
 
     /// Notes the last trouble with it.

@@ -16,6 +16,8 @@ pub(crate) enum Listener {
     Shared(Arc<dyn Fn(&Batch) -> Verdict + Send + Sync>),
     /// Made on each thread, with its number; it need not be `Send`.
     PerThread(Arc<dyn Fn(usize) -> Call + Send + Sync>),
+    /// Nobody is called: threads of the program poll.
+    Polled,
 }
 
 impl Listener {
@@ -27,6 +29,7 @@ impl Listener {
                 Box::new(move |batch| listener(batch))
             }
             Self::PerThread(make) => make(thread),
+            Self::Polled => Box::new(|_| Verdict::failed("messages of this consumer are polled")),
         }
     }
 }
@@ -66,6 +69,7 @@ impl fmt::Debug for Listener {
         f.write_str(match self {
             Self::Shared(_) => "Listener::Shared",
             Self::PerThread(_) => "Listener::PerThread",
+            Self::Polled => "Listener::Polled",
         })
     }
 }

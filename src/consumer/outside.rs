@@ -17,6 +17,7 @@ use super::core::Totals;
 use super::events::Event;
 use super::local::LocalStore;
 use super::process_queue::{ProcessQueue, Settled};
+use super::pull_consumer::{Assigned, Standing};
 use super::pull_loop::PullEvent;
 use super::rebalance_loop::RebalanceEvent;
 use super::settings::Settings;
@@ -159,6 +160,40 @@ pub(crate) trait Outside: Sized {
     fn is_listening_to(&self, queue: &MessageQueue) -> bool;
     /// The locks of this broker are renewed now.
     fn renew_locks(&self, broker: &Arc<str>);
+
+    /// `Some` if threads of the program poll the messages: whether what they got is committed without their word.
+    fn polled(&self) -> Option<bool> {
+        None
+    }
+
+    /// The queues to be read whatever other members do; `None` for a member of the group.
+    fn assigned(&self) -> Option<Assigned> {
+        None
+    }
+
+    /// Whether it shares queues with others of its group.
+    fn is_member(&self) -> bool {
+        true
+    }
+
+    /// Whether the program keeps offsets itself.
+    fn has_own_offsets(&self) -> bool {
+        false
+    }
+
+    /// The program is asked for the start of this queue, the next time that it polls.
+    fn ask_program(&self, _: &MessageQueue, _epoch: u64) {}
+
+    /// Whether the program has paused this queue.
+    fn is_paused(&self, _: &MessageQueue) -> bool {
+        false
+    }
+
+    /// How it stands with a queue that is, or was, wanted.
+    fn note(&self, _: &MessageQueue, _: Standing) {}
+
+    /// A queue has moved without a message for anybody.
+    fn passed(&self) {}
 
     /// Whether the broker has acknowledged this version of the subscription.
     fn is_told(&self, address: &str, topic: &str, version: i64) -> bool {

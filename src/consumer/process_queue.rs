@@ -5,6 +5,7 @@
 //! assignment: once closed it accepts nothing, and a new assignment of the same queue has a new one.
 
 mod order;
+mod polled;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
@@ -19,6 +20,8 @@ use super::offset::Offset;
 use super::run::Run;
 use crate::message::MessageQueue;
 use crate::sync::Mutex;
+pub use polled::HandedOut;
+use polled::Polled;
 
 pub use self::order::{Piece, Took};
 
@@ -96,6 +99,8 @@ struct Runs {
     sending: usize,
     /// Of a queue that is consumed in order.
     order: Option<Order>,
+    /// Only if threads of the program take the messages.
+    polled: Option<Polled>,
 }
 
 #[derive(Debug)]
@@ -167,6 +172,7 @@ impl ProcessQueue {
                 held: BTreeSet::new(),
                 sending: 0,
                 order: None,
+                polled: None,
             }),
             watermark: AtomicI64::new(start.wire()),
             facts: Facts::new(start),

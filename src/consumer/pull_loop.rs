@@ -11,13 +11,14 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use super::answer::Pulled;
 use super::core::Core;
+use super::failure::Failure;
 use super::outside::Outside;
 use super::process_queue::ProcessQueue;
 use super::pulls::Pulls;
 use super::ready::LOOK_AGAIN;
 use super::send_back::{SendBack, SendBacks, back_answer};
 use super::timer_loop::Due;
-use crate::client::{Instance, panic_text};
+use crate::client::{Instance, kind_of, panic_text};
 use crate::protocol::Frame;
 use crate::remoting::{CallError, ReplySink};
 
@@ -117,7 +118,10 @@ impl<S: Outside> Fetching<S> {
     pub(super) fn handle(&mut self, event: PullEvent<S>) {
         match event {
             PullEvent::Answer(id, answer) => {
-                let answer = answer.map_err(|error| error.to_string());
+                let answer = answer.map_err(|error| {
+                    self.pulls.failed(id, Failure::new(kind_of(&error), error.to_string()));
+                    error.to_string()
+                });
                 let pulled = answer.and_then(|frame| Pulled::of(frame).map_err(|error| error.to_string()));
                 self.pulls.answered(id, pulled);
             }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::answer::{Pulled, Question, Taken, take_in};
 use super::events::Event;
+use super::failure::Failure;
 use super::fetch::{self, ERROR_DELAY, Fetch, Outcome, Pause, Step, View};
 use super::figures::Fetched;
 use super::offset::Offset;
@@ -123,6 +124,13 @@ impl<S: Outside> Pulls<S> {
         let ids: Vec<u64> = self.table.keys().copied().collect();
         for id in ids {
             self.nudge(id);
+        }
+    }
+
+    /// The pull with this tag has failed: what a user can act on. The answer follows.
+    pub(super) fn failed(&self, tag: u64, failure: Failure) {
+        if let Some(entry) = self.table.get(&(tag & ID)) {
+            entry.queue.facts.set_failure(Some(failure));
         }
     }
 
@@ -241,6 +249,7 @@ impl<S: Outside> Pulls<S> {
                 let came = run.len() as usize;
                 match entry.queue.push(*run) {
                     Err(_closed) => return,
+                    Ok(None) if came == 0 => entry.core.passed(),
                     Ok(None) => {}
                     Ok(Some(oldest)) => entry.core.ready(&entry.queue, oldest),
                 }
@@ -295,7 +304,7 @@ impl<S: Outside> Entry<S> {
             load: self.queue.load(),
             limits: self.queue.limits(),
             cache_full: self.core.budget().is_exhausted(),
-            suspended: self.core.is_suspended(),
+            suspended: self.core.is_suspended() || self.core.is_paused(self.queue.queue()),
             routed: address.is_some(),
             told,
         };
@@ -359,6 +368,7 @@ impl<S: Outside> Entry<S> {
             return false;
         };
         let settings = self.core.settings();
+        let is_member = self.core.is_member();
         let header = PullMessage {
             consumer_group: self.core.group().to_string(),
             topic: queue.topic().to_owned(),
@@ -367,11 +377,12 @@ impl<S: Outside> Entry<S> {
             max_msg_nums: if single { 1 } else { settings.pull_batch_size },
             // Never with an offset to commit: brokers handle pulls and commits on different threads, so that the offset
             // of a pull could be stored after that of the last commit, and the next owner would repeat what lies between.
-            sys_flag: SUSPEND,
+            sys_flag: if is_member { SUSPEND } else { SUSPEND | SUBSCRIPTION },
             commit_offset: 0,
             suspend_timeout_millis: HOLD_MILLIS,
-            sub_version: self.subscription.version,
-            subscription: None,
+            sub_version: if is_member { self.subscription.version } else { 0 },
+            // Of a group without members the broker knows no subscription.
+            subscription: (!is_member).then(|| self.subscription.expression.clone()),
             expression_type: Some(self.subscription.kind.name().to_owned()),
             max_msg_bytes: Some(settings.pull_batch_bytes),
             request_source: None,
@@ -390,6 +401,11 @@ impl<S: Outside> Entry<S> {
         let code = pulled.code;
         let remark = pulled.remark.as_deref().unwrap_or_default();
         let dropped = code == ResponseCode::SUBSCRIPTION_NOT_EXIST && remark.contains(DROPPED);
+        if pulled.offsets.is_some() {
+            self.queue.facts.forget_failure();
+        } else {
+            self.queue.facts.set_failure(Failure::of_answer(code, pulled.remark.as_deref()));
+        }
         if let Some(offsets) = &pulled.offsets {
             self.queue.facts.set_max(offsets.max_offset);
             self.suggested = u64::try_from(offsets.suggest_which_broker_id).unwrap_or(0);
@@ -448,6 +464,7 @@ impl<S: Outside> Entry<S> {
         match pause {
             Pause::FlowControl => Waiting::FlowControl,
             Pause::CacheLimit => Waiting::CacheLimit,
+            Pause::Suspended if self.core.is_paused(self.queue.queue()) => Waiting::Paused,
             Pause::Suspended => Waiting::Suspended,
             Pause::NoRoute => Waiting::NoRoute,
             Pause::NoHeartbeat => Waiting::NoHeartbeat,
@@ -473,6 +490,8 @@ const DROPPED: &str = "subscription not exist";
 /// A tag is the generation, and above it the turn: no process has so many generations.
 const TURN_AT: u32 = 48;
 const ID: u64 = (1 << TURN_AT) - 1;
+/// The filter is in the request.
+const SUBSCRIPTION: i32 = 4;
 
 #[cfg(test)]
 mod tests {

@@ -25,6 +25,8 @@ struct State<Q> {
     threads: usize,
     wanted: usize,
     stopped: bool,
+    /// How often all idle threads were woken for something that is not on the list.
+    rouses: u64,
     /// The pull thread applies the rule again soon.
     watched: bool,
 }
@@ -55,6 +57,7 @@ impl<Q> Ready<Q> {
                 threads,
                 wanted: threads,
                 stopped: false,
+                rouses: 0,
                 watched: false,
             }),
             waiting: AtomicUsize::new(0),
@@ -145,6 +148,51 @@ impl<Q> Ready<Q> {
     /// Whether a queue waits for a thread.
     pub fn is_waited_for(&self) -> bool {
         !self.state.lock().queues.is_empty()
+    }
+
+    /// The next work, if there is any, for threads of the program. They are not counted, and so never "awake": whoever
+    /// of them sleeps is woken for every queue.
+    pub fn try_next(&self) -> Option<Q> {
+        self.state.lock().queues.pop_front().map(|(queue, _)| queue)
+    }
+
+    /// A number for [`wait`](Self::wait), to be read before whatever else the caller looks at.
+    pub fn rouses(&self) -> u64 {
+        self.state.lock().rouses
+    }
+
+    /// Whether [`stop`](Self::stop) was called.
+    pub fn is_stopped(&self) -> bool {
+        self.state.lock().stopped
+    }
+
+    /// Sleeps until there is something on the list, or [`rouse`](Self::rouse) was called since `rouses`, at the longest
+    /// until the deadline. May also return for nothing.
+    pub fn wait(&self, me: &Arc<Parker>, rouses: u64, deadline: Option<Instant>) {
+        {
+            let mut state = self.state.lock();
+            if state.stopped || !state.queues.is_empty() || state.rouses != rouses {
+                return;
+            }
+            state.idle.push(me.clone());
+        }
+        match deadline {
+            Some(deadline) => me.park_until(deadline),
+            None => me.park(),
+        }
+        // Whoever was woken for a queue at the very moment when its time was over looks at the list once more.
+        self.state.lock().idle.retain(|idle| !Arc::ptr_eq(idle, me));
+    }
+
+    /// Wakes everybody: something has changed that is not on the list.
+    pub fn rouse(&self) {
+        let mut state = self.state.lock();
+        state.rouses += 1;
+        let idle = std::mem::take(&mut state.idle);
+        drop(state);
+        for parker in idle {
+            parker.unpark();
+        }
     }
 
     /// How many threads there are and how many of them are idle.

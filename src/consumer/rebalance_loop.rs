@@ -7,6 +7,7 @@
 mod group;
 mod groups;
 mod locks;
+mod polled;
 pub(super) mod requests;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,6 +27,8 @@ use crate::protocol::Frame;
 use crate::remoting::{CallError, ReplySink};
 
 pub(super) use groups::Groups;
+pub(super) use polled::{Committed, Wish};
+pub(super) use requests::{offset_in, question};
 
 /// What the rebalance thread is told.
 pub(crate) enum RebalanceEvent<S = Core> {
@@ -51,6 +54,8 @@ pub(crate) enum RebalanceEvent<S = Core> {
     TopicDropped { core: Arc<S>, topic: Arc<str>, broker: Arc<str> },
     /// An operator has set the offsets of a topic.
     Reset { core: Arc<S>, offsets: Vec<(MessageQueue, Offset)> },
+    /// From the program, for a consumer whose messages are polled.
+    Polled(Arc<S>, Wish),
     /// The answer to a request of this loop.
     Answer(u64, Result<Frame, CallError>),
     /// What the local store has for the queue that was asked for with this tag.

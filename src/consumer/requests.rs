@@ -34,8 +34,11 @@ pub(super) fn answer(core: &Arc<Core>, incoming: &Arc<Incoming>) {
         RequestCode::RESET_CONSUMER_CLIENT_OFFSET => reset(core, &command).map(|()| None),
         RequestCode::GET_CONSUMER_STATUS_FROM_CLIENT => status(core, &command).map(Some),
         RequestCode::GET_CONSUMER_RUNNING_INFO => running_info(core, &command).map(Some),
+        RequestCode::CONSUME_MESSAGE_DIRECTLY if core.polling.is_some() => {
+            Err("a pull consumer has no listener for a message".to_owned())
+        }
         RequestCode::CONSUME_MESSAGE_DIRECTLY => consume_directly(core, incoming, command).map(|()| None),
-        code => Err(format!("{code} is not for a push consumer")),
+        code => Err(format!("{code} is not for a consumer")),
     };
     match answered {
         Ok(Some(body)) => incoming.respond(RemotingCommand::response(ResponseCode::SUCCESS, 0).body(body)),

@@ -17,12 +17,13 @@ pub(super) fn properties(core: &Core) -> BTreeMap<String, String> {
     let (settings, client) = (&core.settings, core.instance.config());
     let id = core.instance.id();
     let (ip, instance) = id.split_once('@').unwrap_or((id, ""));
+    let consume_type = if core.polling.is_some() { "CONSUME_ACTIVELY" } else { "CONSUME_PASSIVELY" };
     let entries = [
         // What the tools look at.
         ("PROP_NAMESERVER_ADDR", core.instance.name_server_list()),
         ("PROP_THREADPOOL_CORE_SIZE", threads.to_string()),
         ("PROP_CONSUMEORDERLY", settings.order.is_some().to_string()),
-        ("PROP_CONSUME_TYPE", "CONSUME_PASSIVELY".to_owned()),
+        ("PROP_CONSUME_TYPE", consume_type.to_owned()),
         // The version that every request of this client carries.
         ("PROP_CLIENT_VERSION", "V4_9_8".to_owned()),
         ("PROP_CONSUMER_START_TIMESTAMP", core.started_millis.to_string()),

@@ -16,6 +16,10 @@ pub enum StartReason {
     ConsumeFrom(ConsumeFrom),
     /// A retry topic without stored offset starts at its beginning, so that no retry is lost.
     RetryTopic,
+    /// The program keeps its offsets itself, and gave this one.
+    StartOffset,
+    /// The program went there.
+    Seek,
     /// An operator's reset.
     Reset,
     /// The broker said that the former offset does not exist.
@@ -32,6 +36,8 @@ impl fmt::Display for StartReason {
                 write!(f, "the group has no stored offset, and the setting is {from:?}")
             }
             Self::RetryTopic => f.write_str("a retry topic without stored offset"),
+            Self::StartOffset => f.write_str("the program's own offset"),
+            Self::Seek => f.write_str("the program went there"),
             Self::Reset => f.write_str("reset by an operator"),
             Self::Corrected => f.write_str("corrected by the broker"),
             Self::Rebuilt => f.write_str("where it was before it was rebuilt"),
@@ -51,6 +57,8 @@ pub enum Waiting {
     Suspended,
     /// It is consumed in order, and the lock of its broker is another member's, or not certain.
     NoLock,
+    /// The program has paused it.
+    Paused,
     /// No route to its broker is known.
     NoRoute,
     /// Its broker has not confirmed the subscription yet.
@@ -72,6 +80,7 @@ impl fmt::Display for Waiting {
             Self::CacheLimit => f.write_str("the client's cache is full"),
             Self::Suspended => f.write_str("suspended"),
             Self::NoLock => f.write_str("the lock of its broker is not certain"),
+            Self::Paused => f.write_str("paused by the program"),
             Self::NoRoute => f.write_str("no route to its broker"),
             Self::NoHeartbeat => f.write_str("its broker has not confirmed the subscription yet"),
             Self::Revoking => f.write_str("given up, running listeners finish"),
@@ -97,7 +106,7 @@ pub struct ConsumerStats {
     pub busy_threads: usize,
     /// Messages that pulls brought, without those that the filter dropped.
     pub pulled: u64,
-    /// Messages that listeners accepted.
+    /// Messages that listeners accepted, or that were handed to threads that poll.
     pub succeeded: u64,
     /// Messages that listeners did not accept.
     pub failed: u64,

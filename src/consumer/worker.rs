@@ -17,6 +17,7 @@ use super::figures::Consumed;
 use super::listener::{Call, Next};
 use super::process_queue::{Piece, ProcessQueue};
 use super::pull_loop::PullEvent;
+use super::readable::{inflate, make_readable};
 use super::ready::Work as Ready;
 use super::run::Run;
 use super::send_back::{Back, SendBack};
@@ -25,7 +26,7 @@ use super::timer_loop::TimerEvent;
 use super::trace;
 use crate::client::{ConsumeStatus, Verdict, panic_text};
 use crate::message::MessageView;
-use crate::protocol::{Compression, DecodeError, Inflater, MAX_INFLATED};
+use crate::protocol::Inflater;
 use crate::sync::Parker;
 
 /// One consume thread, until its consumer stops or has too many.
@@ -48,6 +49,8 @@ pub(super) fn run(core: &Arc<Core>, slot: &Arc<Slot>, number: usize) {
             Item::Queue(queue) if core.settings.order.is_some() => worker.consume_in_order(&queue),
             Item::Queue(queue) => worker.consume(&queue),
             Item::Direct(direct) => worker.consume_directly(&direct),
+            // Asked of threads that poll only.
+            Item::Question(_) => {}
         }
     }
     slot.leave();
@@ -290,25 +293,4 @@ impl Worker<'_> {
             times,
         }));
     }
-}
-
-fn make_readable(
-    inflater: &mut Inflater,
-    run: &Run,
-    index: u32,
-    view: &mut MessageView,
-) -> Result<(), DecodeError> {
-    if run.is_unreadable(index) {
-        return Err(DecodeError::new("its bytes are damaged"));
-    }
-    inflate(inflater, view)
-}
-
-fn inflate(inflater: &mut Inflater, view: &mut MessageView) -> Result<(), DecodeError> {
-    if view.is_compressed() {
-        let compression = Compression::of(view.sys_flag())?;
-        let inflated = inflater.inflate(compression, view.body(), MAX_INFLATED)?;
-        view.set_body(inflated.into());
-    }
-    Ok(())
 }

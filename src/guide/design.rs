@@ -22,6 +22,10 @@
 //! 4. A run in which everything is finished lets the offset of its queue advance, up to the oldest unfinished message.
 //!    `rmq-rebalance` commits it.
 //!
+//! With a pull consumer the threads of the program stand in the place of the consume threads. What `poll` hands out is
+//! finished as far as the process queue is concerned, in the same step that takes it: a queue that is revoked, reset or
+//! left by `seek` has either handed a message out before, or keeps it. How far it may be committed is noted beside that.
+//!
 //! # Not obvious
 //!
 //! * A failed message is sent back to its broker, and counts as finished only when the broker has confirmed it.

@@ -47,6 +47,14 @@
 //! that a Java client has left for the group under the same directory. A write goes to a new file, which then takes the
 //! place of the old one, and that stays as `.bak`.
 //!
+//! # Polling
+//!
+//! A program that polls with automatic commits has said that it is done with a message when it polls again, or shuts
+//! down: a crash in between repeats what the last poll returned. With `auto_commit(false)`, `commit` and
+//! `commit_offsets` return when the brokers have confirmed. A queue that goes to another member waits three seconds for
+//! that commit; later ones fail, and name the queue. `TOOLS_GROUP` with `assign_topic` reads a topic and leaves nothing
+//! behind.
+//!
 //! # Certificates
 //!
 //! With the feature `tls`, `Tls` says whom to believe. Its files are read again for each new connection: to replace a

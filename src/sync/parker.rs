@@ -20,6 +20,11 @@ impl Parker {
         self.0.park();
     }
 
+    /// Sleeps until woken, at the longest until this moment. Under loom that moment never comes.
+    pub fn park_until(&self, deadline: std::time::Instant) {
+        self.0.park_until(deadline);
+    }
+
     /// Wakes it.
     pub fn unpark(&self) {
         self.0.unpark();
@@ -42,6 +47,16 @@ impl Inner {
     fn park(&self) {
         while !self.woken.swap(false, super::Ordering::AcqRel) {
             std::thread::park();
+        }
+    }
+
+    fn park_until(&self, deadline: std::time::Instant) {
+        while !self.woken.swap(false, super::Ordering::AcqRel) {
+            let left = deadline.saturating_duration_since(std::time::Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            std::thread::park_timeout(left);
         }
     }
 
@@ -70,6 +85,10 @@ impl Inner {
             woken = self.changed.wait(woken).expect("a panic in a model fails the model");
         }
         *woken = false;
+    }
+
+    fn park_until(&self, _deadline: std::time::Instant) {
+        self.park();
     }
 
     fn unpark(&self) {

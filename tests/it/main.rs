@@ -26,6 +26,7 @@ mod operations;
 mod orderly;
 mod producer;
 mod programs;
+mod pull;
 mod random;
 mod rebalance;
 mod replay;

@@ -4,6 +4,12 @@
 #[path = "../programs/answers.rs"]
 mod answers;
 #[allow(dead_code, reason = "a program whose `main` nobody calls here")]
+#[path = "../programs/batch_job.rs"]
+mod batch_job;
+#[allow(dead_code, reason = "a program whose `main` nobody calls here")]
+#[path = "../programs/dead_letters.rs"]
+mod dead_letters;
+#[allow(dead_code, reason = "a program whose `main` nobody calls here")]
 #[path = "../programs/hooks.rs"]
 mod hooks;
 #[allow(dead_code, reason = "a program whose `main` nobody calls here")]
@@ -12,6 +18,9 @@ mod metrics;
 #[allow(dead_code, reason = "a program whose `main` nobody calls here")]
 #[path = "../programs/orderly.rs"]
 mod orderly;
+#[allow(dead_code, reason = "a program whose `main` nobody calls here")]
+#[path = "../programs/own_offsets.rs"]
+mod own_offsets;
 #[allow(dead_code, reason = "a program whose `main` nobody calls here")]
 #[path = "../programs/readme.rs"]
 mod readme;
@@ -26,6 +35,9 @@ mod sql_and_timestamp;
 #[allow(clippy::redundant_closure, reason = "as its author wrote it")]
 #[path = "../programs/stopper_and_threads.rs"]
 mod stopper_and_threads;
+#[allow(dead_code, reason = "a program whose `main` nobody calls here")]
+#[path = "../programs/tail.rs"]
+mod tail;
 #[allow(dead_code, reason = "a program whose `main` nobody calls here")]
 #[path = "../programs/thread_bench.rs"]
 mod thread_bench;

@@ -96,6 +96,8 @@ impl Control {
                     content.consumers.insert(consumer.group_name.clone(), versions(&consumer));
                     data.consumer_data_set.push(consumer);
                 }
+                // It reads queues without being a member of its group.
+                None if member.kind() == MemberKind::Consumer => {}
                 None => {
                     content.producers.insert(member.group().to_owned());
                     data.producer_data_set.push(ProducerData { group_name: member.group().to_owned() });

@@ -36,7 +36,16 @@ impl Assignment {
     pub fn new_locked(policy: Policy) -> (Self, Vec<Action>) {
         let lock = Some(Lock::default());
         let phase = Phase::Locking { again: None, tries: 0 };
-        let new = Self { phase, policy, acked: None, in_flight: None, doubt: Doubt::None, lock };
+        let new = Self {
+            phase,
+            policy,
+            acked: None,
+            in_flight: None,
+            doubt: Doubt::None,
+            lock,
+            begun: None,
+            stale: false,
+        };
         (new, vec![Action::Lock])
     }
 

@@ -11,6 +11,7 @@ use crate::consumer::core::{Core, Item, Totals};
 use crate::consumer::events::Event;
 use crate::consumer::local::LocalStore;
 use crate::consumer::process_queue::ProcessQueue;
+use crate::consumer::pull_consumer::{Assigned, Polling, Question, Standing};
 use crate::consumer::pull_loop::PullEvent;
 use crate::consumer::rebalance_loop::RebalanceEvent;
 use crate::consumer::settings::Settings;
@@ -24,29 +25,15 @@ impl Outside for Core {
     type Sink = ReplySink;
 
     fn send(&self, address: &str, request: Request, sink: &ReplySink, tag: u64) {
-        let command = match request {
-            Request::Pull(link, header) => {
-                let command = with(RequestCode::PULL_MESSAGE, &*header);
+        let timeout = match &request {
+            Request::Pull(link, _) => {
+                let (link, command) = (*link, request.into_command());
                 return self.instance.queue_on(address, link, command, PULL_TIMEOUT, sink.reply(tag));
             }
-            Request::SendBack(header) => with(RequestCode::CONSUMER_SEND_MSG_BACK, &header),
-            Request::Send(header, body) => with(RequestCode::SEND_MESSAGE_V2, &*header).body(body),
-            Request::Members(header) => with(RequestCode::GET_CONSUMER_LIST_BY_GROUP, &header),
-            Request::Connections(header) => with(RequestCode::GET_CONSUMER_CONNECTION_LIST, &header),
-            Request::RunningInfo(header) => with(RequestCode::GET_CONSUMER_RUNNING_INFO, &header),
-            Request::Stored(header) => with(RequestCode::QUERY_CONSUMER_OFFSET, &header),
-            Request::Max(header) => with(RequestCode::GET_MAX_OFFSET, &header),
-            Request::Min(header) => with(RequestCode::GET_MIN_OFFSET, &header),
-            Request::Time(header) => with(RequestCode::SEARCH_OFFSET_BY_TIMESTAMP, &header),
-            Request::Commit(header) => with(RequestCode::UPDATE_CONSUMER_OFFSET, &header),
-            Request::Lock(body) => RemotingCommand::request(RequestCode::LOCK_BATCH_MQ).body(body.write()),
-            Request::Unlock(body) => {
-                let command = RemotingCommand::request(RequestCode::UNLOCK_BATCH_MQ).body(body.write());
-                return self.instance.invoke(address, command, UNLOCK_TIMEOUT, sink.reply(tag));
-            }
+            Request::Unlock(_) => UNLOCK_TIMEOUT,
+            _ => self.instance.config().request_timeout,
         };
-        let timeout = self.instance.config().request_timeout;
-        self.instance.invoke(address, command, timeout, sink.reply(tag));
+        self.instance.invoke(address, request.into_command(), timeout, sink.reply(tag));
     }
 
     fn heartbeat_now(&self, address: Option<&str>) {
@@ -79,7 +66,12 @@ impl Outside for Core {
     }
 
     fn told_on(&self, address: &str, topic: &str, version: i64) -> Option<u64> {
-        self.instance.told_on(address, &self.group, topic, version)
+        if self.is_member() {
+            self.instance.told_on(address, &self.group, topic, version)
+        } else {
+            // Each pull brings its filter along: it only needs a connection.
+            self.instance.heard_on(address)
+        }
     }
 
     fn own_address(&self, address: &str) -> Option<SocketAddr> {
@@ -213,6 +205,66 @@ impl Outside for Core {
 
     fn renew_locks(&self, broker: &Arc<str>) {
         self.renew_locks(broker);
+    }
+
+    fn polled(&self) -> Option<bool> {
+        self.polling.as_ref().map(Polling::commits_by_itself)
+    }
+
+    fn assigned(&self) -> Option<Assigned> {
+        self.polling.as_ref().and_then(Polling::assigned)
+    }
+
+    fn is_member(&self) -> bool {
+        self.is_member()
+    }
+
+    fn has_own_offsets(&self) -> bool {
+        self.polling.as_ref().is_some_and(|polling| polling.start_offset().is_some())
+    }
+
+    fn ask_program(&self, queue: &MessageQueue, epoch: u64) {
+        let question = Question { queue: queue.clone(), epoch };
+        self.ready.put(Item::Question(question), Instant::now());
+        self.ready.rouse();
+    }
+
+    fn is_paused(&self, queue: &MessageQueue) -> bool {
+        self.polling.as_ref().is_some_and(|polling| polling.is_paused(queue))
+    }
+
+    fn note(&self, queue: &MessageQueue, standing: Standing) {
+        if let Some(polling) = &self.polling {
+            polling.note(queue, standing);
+            self.ready.rouse();
+        }
+    }
+
+    fn passed(&self) {
+        if self.polling.is_some() {
+            self.ready.rouse();
+        }
+    }
+}
+
+impl Request {
+    /// As the wire has it.
+    pub(in crate::consumer) fn into_command(self) -> RemotingCommand {
+        match self {
+            Self::Pull(_, header) => with(RequestCode::PULL_MESSAGE, &*header),
+            Self::SendBack(header) => with(RequestCode::CONSUMER_SEND_MSG_BACK, &header),
+            Self::Send(header, body) => with(RequestCode::SEND_MESSAGE_V2, &*header).body(body),
+            Self::Members(header) => with(RequestCode::GET_CONSUMER_LIST_BY_GROUP, &header),
+            Self::Connections(header) => with(RequestCode::GET_CONSUMER_CONNECTION_LIST, &header),
+            Self::RunningInfo(header) => with(RequestCode::GET_CONSUMER_RUNNING_INFO, &header),
+            Self::Stored(header) => with(RequestCode::QUERY_CONSUMER_OFFSET, &header),
+            Self::Max(header) => with(RequestCode::GET_MAX_OFFSET, &header),
+            Self::Min(header) => with(RequestCode::GET_MIN_OFFSET, &header),
+            Self::Time(header) => with(RequestCode::SEARCH_OFFSET_BY_TIMESTAMP, &header),
+            Self::Commit(header) => with(RequestCode::UPDATE_CONSUMER_OFFSET, &header),
+            Self::Lock(body) => RemotingCommand::request(RequestCode::LOCK_BATCH_MQ).body(body.write()),
+            Self::Unlock(body) => RemotingCommand::request(RequestCode::UNLOCK_BATCH_MQ).body(body.write()),
+        }
     }
 }
 

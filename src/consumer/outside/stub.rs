@@ -57,6 +57,10 @@ impl Stub {
         })
     }
 
+    pub(in crate::consumer) fn budget_for_test(&self) -> Arc<Budget> {
+        self.budget.clone()
+    }
+
     /// A new generation of the one queue.
     pub(in crate::consumer) fn queue(&self) -> Arc<ProcessQueue> {
         let limits = Limits { messages: 1000, bytes: 1 << 20, span: 2000 };

@@ -22,9 +22,9 @@ use crate::message::{
 #[derive(Clone)]
 #[must_use = "a consumer exists when start() has returned"]
 pub struct PushConsumerBuilder {
-    group: String,
-    choice: ClientChoice,
-    subscriptions: Vec<(String, Filter)>,
+    pub(in crate::consumer) group: String,
+    pub(in crate::consumer) choice: ClientChoice,
+    pub(in crate::consumer) subscriptions: Vec<(String, Filter)>,
     listener: Option<Listener>,
     hooks: Vec<Hook>,
     /// The modes that were asked for.
@@ -42,7 +42,7 @@ pub struct PushConsumerBuilder {
 }
 
 impl PushConsumerBuilder {
-    pub(super) fn new(group: String) -> Self {
+    pub(in crate::consumer) fn new(group: String) -> Self {
         Self {
             group,
             choice: ClientChoice::default(),
@@ -300,11 +300,31 @@ impl PushConsumerBuilder {
         if !mistakes.is_empty() {
             return Err(Error::config(mistakes));
         }
+        let (settings, local) = (self.settings(), self.place_of_offsets());
         let Some(listener) = self.listener else {
             return Err(Error::config(vec![no_listener()]));
         };
         let client = self.choice.start()?;
-        let mut settings = self.settings;
+        start::start(client, self.group, settings, listener, self.hooks, local, parsed)
+    }
+
+    /// Where a broadcasting consumer keeps its offsets.
+    pub(in crate::consumer) fn place_of_offsets(&self) -> Option<LocalOffsets> {
+        let local = || self.local_offsets.clone().or_else(LocalOffsets::standard);
+        self.settings.is_broadcasting().then(local).flatten()
+    }
+
+    /// What is wrong with that.
+    pub(in crate::consumer) fn check_offsets(&self, mistakes: &mut Vec<Mistake>) {
+        if self.settings.is_broadcasting() && self.place_of_offsets().is_none() {
+            let problem = "no home directory is known to keep them in: set a directory";
+            mistakes.push(Mistake::new("local_offsets", problem));
+        }
+    }
+
+    /// The settings, in the form that the loops want. Checked before.
+    pub(in crate::consumer) fn settings(&self) -> Settings {
+        let mut settings = self.settings.clone();
         settings.max_reconsume_times =
             self.max_reconsume_times.unwrap_or(if self.in_order { u32::MAX } else { MAX_RECONSUME_TIMES });
         settings.order = self
@@ -313,9 +333,7 @@ impl PushConsumerBuilder {
         settings.consume_batch_size = u32::try_from(self.consume_batch_size).unwrap_or(1);
         settings.pull_batch_size = i32::try_from(self.pull_batch_size).unwrap_or(i32::MAX);
         settings.pull_batch_bytes = i32::try_from(self.pull_batch_bytes).unwrap_or(i32::MAX);
-        let broadcasting = settings.is_broadcasting();
-        let local = broadcasting.then(|| self.local_offsets.or_else(LocalOffsets::standard)).flatten();
-        start::start(client, self.group, settings, listener, self.hooks, local, parsed)
+        settings
     }
 
     /// The subscriptions by topic as the program named it, and all mistakes.
@@ -332,32 +350,16 @@ impl PushConsumerBuilder {
             1 => {}
             _ => note("consume_concurrently", "several listeners are given: choose one".into()),
         }
-        let mut topics = BTreeMap::new();
-        for (topic, filter) in &self.subscriptions {
-            if let Some(problem) = topic_problem(topic) {
-                note("subscribe", problem);
-            }
-            if let Err(problem) = Subscription::parse(topic.as_str(), filter, 0) {
-                note("subscribe", format!("topic {topic}: {problem}"));
-            }
-            if topics.insert(topic.clone(), filter.clone()).is_some() {
-                note("subscribe", format!("topic {topic} is subscribed twice: join the filters with ||"));
-            }
-        }
+        let topics = check_topics("subscribe", &self.subscriptions, &mut mistakes);
         if topics.is_empty() {
-            note("subscribe", "no topic is subscribed".into());
+            mistakes.push(Mistake::new("subscribe", "no topic is subscribed"));
         }
-        if self.settings.is_broadcasting()
-            && self.local_offsets.is_none()
-            && LocalOffsets::standard().is_none()
-        {
-            note("local_offsets", "no home directory is known to keep them in: set a directory".into());
-        }
+        self.check_offsets(&mut mistakes);
         self.check_numbers(&mut mistakes);
         (topics, mistakes)
     }
 
-    fn check_numbers(&self, mistakes: &mut Vec<Mistake>) {
+    pub(in crate::consumer) fn check_numbers(&self, mistakes: &mut Vec<Mistake>) {
         let settings = &self.settings;
         let mut within = |setting, value: u128, least: u128, most: u128, unit: &str| {
             if !(least..=most).contains(&value) {
@@ -397,6 +399,28 @@ impl fmt::Debug for PushConsumerBuilder {
             .field("settings", &self.settings)
             .finish_non_exhaustive()
     }
+}
+
+/// Topics with their filters; `setting` is where they were given.
+pub(in crate::consumer) fn check_topics(
+    setting: &'static str,
+    given: &[(String, Filter)],
+    mistakes: &mut Vec<Mistake>,
+) -> BTreeMap<String, Filter> {
+    let mut note = |problem: String| mistakes.push(Mistake::new(setting, problem));
+    let mut topics = BTreeMap::new();
+    for (topic, filter) in given {
+        if let Some(problem) = topic_problem(topic) {
+            note(problem);
+        }
+        if let Err(problem) = Subscription::parse(topic.as_str(), filter, 0) {
+            note(format!("topic {topic}: {problem}"));
+        }
+        if topics.insert(topic.clone(), filter.clone()).is_some() {
+            note(format!("topic {topic} is given twice: join the filters with ||"));
+        }
+    }
+    topics
 }
 
 fn no_listener() -> Mistake {

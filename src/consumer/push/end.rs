@@ -1,4 +1,4 @@
-//! The life of a push consumer behind its handle, and how it ends.
+//! The life of a consumer behind its handle, and how it ends.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -19,9 +19,9 @@ use crate::remoting::ReplySink;
 /// What the handle, its stoppers and the client hold.
 #[derive(Debug)]
 pub(crate) struct Inner {
-    pub(super) core: Arc<Core>,
-    pub(super) client: Client,
-    pub(super) life: Life,
+    pub(in crate::consumer) core: Arc<Core>,
+    pub(in crate::consumer) client: Client,
+    pub(in crate::consumer) life: Life,
     threads: Mutex<Threads>,
     /// A consume thread says so when it has ended.
     ended: (Sender<()>, Receiver<()>),
@@ -37,7 +37,7 @@ struct Threads {
 }
 
 impl Inner {
-    pub(super) fn new(core: Arc<Core>, client: Client) -> Self {
+    pub(in crate::consumer) fn new(core: Arc<Core>, client: Client) -> Self {
         Self {
             core,
             client,
@@ -101,7 +101,7 @@ impl Inner {
         }
     }
 
-    pub(super) fn shutdown(this: &Arc<Self>, grace: Duration) -> ShutdownReport {
+    pub(in crate::consumer) fn shutdown(this: &Arc<Self>, grace: Duration) -> ShutdownReport {
         let grace = bounded_grace(grace);
         // It would wait for the thread that it runs on.
         if worker::is_consuming_for(&this.core) || on_rmq_loop() {
@@ -119,7 +119,7 @@ impl Inner {
     }
 
     /// Ends it in the background.
-    pub(super) fn stop(self: &Arc<Self>, grace: Duration) {
+    pub(in crate::consumer) fn stop(self: &Arc<Self>, grace: Duration) {
         if !self.begin() {
             return;
         }
@@ -142,6 +142,10 @@ impl Inner {
         if first {
             *self.stopping.0.lock() = true;
             self.stopping.1.notify_all();
+            if self.core.polling.is_some() {
+                // Whoever polls hears of it now, and gets nothing more.
+                self.core.ready.stop();
+            }
         }
         first
     }
@@ -165,17 +169,7 @@ impl Inner {
 
         // Last of what brokers hear, since it makes them tell the other members.
         let goodbye = (began + grace).max(Instant::now() + Duration::from_millis(50));
-        let left = self.core.instance.leave(MemberKind::Consumer, &self.core.group, goodbye);
-        if let Ok(problems) = left.recv_deadline(goodbye) {
-            for problem in problems {
-                log::debug!(
-                    "{} was not told that {} leaves: {}",
-                    problem.server,
-                    self.core.group,
-                    problem.detail
-                );
-            }
-        }
+        self.say_goodbye(goodbye);
         self.join_consume_threads(Instant::now() + JOIN_TIME);
         self.join_lock_thread();
         if let Some(local) = &self.core.local {
@@ -187,6 +181,18 @@ impl Inner {
         self.life.ended(report.clone());
         self.client.release(MOMENT);
         report
+    }
+
+    /// Whoever was no member of the group has nobody to say it to.
+    fn say_goodbye(&self, deadline: Instant) {
+        let (instance, group) = (&self.core.instance, &self.core.group);
+        if !self.core.is_member() {
+            return instance.unregister(MemberKind::Consumer, group);
+        }
+        let left = instance.leave(MemberKind::Consumer, group, deadline);
+        for problem in left.recv_deadline(deadline).unwrap_or_default() {
+            log::debug!("{} was not told that {group} leaves: {}", problem.server, problem.detail);
+        }
     }
 
     /// What is known when the loop did not answer by the end of the grace.

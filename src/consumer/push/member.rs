@@ -1,4 +1,4 @@
-//! The push consumer as its client sees it.
+//! A consumer as its client sees it.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::message::ConsumeFrom;
 use crate::protocol::body::{ConsumeFromWhere, ConsumeType, ConsumerData, MessageModel, SubscriptionData};
 
 /// The client keeps this; it goes when the consumer leaves.
-pub(super) struct Membership(pub(super) std::sync::Arc<Inner>);
+pub(in crate::consumer) struct Membership(pub(in crate::consumer) std::sync::Arc<Inner>);
 
 impl Member for Membership {
     fn kind(&self) -> MemberKind {
@@ -24,6 +24,9 @@ impl Member for Membership {
 
     fn consumer_data(&self) -> Option<ConsumerData> {
         let core = &self.0.core;
+        if !core.is_member() {
+            return None;
+        }
         let from = match core.settings.consume_from {
             ConsumeFrom::FirstOffset => ConsumeFromWhere::FirstOffset,
             ConsumeFrom::Timestamp(_) => ConsumeFromWhere::Timestamp,
@@ -32,7 +35,7 @@ impl Member for Membership {
         };
         Some(ConsumerData {
             consume_from_where: from,
-            consume_type: ConsumeType::Passively,
+            consume_type: if core.polling.is_some() { ConsumeType::Actively } else { ConsumeType::Passively },
             group_name: core.group.to_string(),
             message_model: match core.settings.message_model {
                 Model::Clustering => MessageModel::Clustering,

@@ -1,24 +1,23 @@
 //! The push consumer: its handle, its builder, its start and its end.
 
-mod builder;
-mod end;
-mod member;
-mod snapshot;
-mod start;
+pub(super) mod builder;
+pub(super) mod end;
+pub(super) mod member;
+pub(super) mod snapshot;
+pub(super) mod start;
 
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::core::Core;
 use super::events::Events;
-use super::filters::check_filter;
 use super::pull_loop::PullEvent;
-use super::rebalance_loop::RebalanceEvent;
 use super::stats::ConsumerStats;
+use super::subscribing;
 use super::worker;
 use crate::client::{Client, ShutdownReport};
-use crate::error::{Error, ErrorKind, Mistake, Result};
-use crate::message::{Filter, MessageQueue, Subscription, topic_problem};
+use crate::error::{Error, Mistake, Result};
+use crate::message::{Filter, MessageQueue};
 
 pub use builder::PushConsumerBuilder;
 use end::Inner;
@@ -77,24 +76,7 @@ impl PushConsumer {
     /// broker does not filter by properties, and what went wrong if none could be asked. Nothing has changed then.
     pub fn subscribe(&self, topic: impl Into<String>, filter: impl Into<Filter>) -> Result<()> {
         self.check_open()?;
-        let topic = topic.into();
-        if let Some(problem) = topic_problem(&topic) {
-            return Err(Error::invalid_input(problem));
-        }
-        let core = self.core();
-        let wire: Arc<str> = core.instance.namespace().topic(&topic).into();
-        let mut subscription = Subscription::parse(&*wire, &filter.into(), 0)
-            .map_err(|problem| Error::invalid_input(format!("topic {topic}: {problem}")))?;
-        if let Some(known) = core.subscription(&wire)
-            && (&known.expression, known.kind) == (&subscription.expression, subscription.kind)
-        {
-            return Ok(());
-        }
-        self.check_filter(&subscription)?;
-        subscription.version = core.next_version();
-        core.set_subscription(wire, subscription);
-        self.subscriptions_changed();
-        Ok(())
+        subscribing::subscribe(self.core(), &topic.into(), &filter.into())
     }
 
     /// Gives a topic up while the consumer runs: its queues are committed and released. Returns at once.
@@ -107,12 +89,7 @@ impl PushConsumer {
     /// `InvalidInput` if it is not subscribed, `Closed` after the shutdown.
     pub fn unsubscribe(&self, topic: &str) -> Result<()> {
         self.check_open()?;
-        let core = self.core();
-        if !core.remove_subscription(&core.instance.namespace().topic(topic)) {
-            return Err(Error::invalid_input(format!("topic {topic} is not subscribed")));
-        }
-        self.subscriptions_changed();
-        Ok(())
+        subscribing::unsubscribe(self.core(), topic)
     }
 
     /// Changes the number of consume threads: exactly this many, from 1 to 1000. Running listener calls end first.
@@ -174,27 +151,6 @@ impl PushConsumer {
 
     fn check_open(&self) -> Result<()> {
         if self.inner.life.is_running() { Ok(()) } else { Err(Error::closed("the consumer")) }
-    }
-
-    fn check_filter(&self, subscription: &Subscription) -> Result<()> {
-        let (instance, group) = (&self.core().instance, &self.core().group);
-        if instance.config().in_background {
-            return Ok(());
-        }
-        let deadline = Instant::now() + instance.config().start_timeout;
-        match check_filter(instance, group, subscription, deadline) {
-            // The topic may come later, as with a tag filter; what its brokers say of the filter is seen in `stats()`.
-            Err(error) if error.kind() == ErrorKind::TopicNotFound => Ok(()),
-            result => result,
-        }
-    }
-
-    fn subscriptions_changed(&self) {
-        let core = self.core();
-        core.instance.members_changed();
-        core.instance.heartbeat_now(None);
-        core.post_rebalance(RebalanceEvent::Subscribed(core.clone()));
-        core.post_pull(PullEvent::NudgeAll);
     }
 }
 

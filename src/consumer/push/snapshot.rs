@@ -1,4 +1,4 @@
-//! The figures of a push consumer at one moment.
+//! The figures of a consumer at one moment.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use crate::consumer::slot::Running;
 use crate::consumer::stats::{ConsumerStats, QueueStats, TopicStats, Waiting};
 use crate::message::MessageQueue;
 
-pub(super) fn take(core: &Arc<Core>) -> ConsumerStats {
+pub(in crate::consumer) fn take(core: &Arc<Core>) -> ConsumerStats {
     let now = core.now();
     let slots = core.slots();
     let running: Vec<Running> = slots.iter().filter_map(|slot| slot.running(now)).collect();
@@ -35,7 +35,7 @@ pub(super) fn take(core: &Arc<Core>) -> ConsumerStats {
         threads,
         busy_threads: slots.iter().filter(|slot| slot.is_busy()).count(),
         pulled: core.totals.pulled.load(Ordering::Relaxed),
-        succeeded,
+        succeeded: succeeded + core.totals.polled.load(Ordering::Relaxed),
         failed,
         reconsumed: core.totals.reconsumed.load(Ordering::Relaxed),
         dead_letters: core.totals.dead_letters.load(Ordering::Relaxed),

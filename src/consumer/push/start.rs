@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{bounded, unbounded};
+use crossbeam_channel::{Receiver, bounded, unbounded};
 
 use super::PushConsumer;
 use super::end::Inner;
@@ -53,13 +53,8 @@ pub(super) fn start(
     }
 
     let loops = instance.extension(|| Loops::start(&instance))?;
-    let local = local.map(|place| {
-        let rebalance = loops.rebalance().clone();
-        // The loop ends after the last consumer: then nobody waits for an answer.
-        let written = move |tag, result| drop(rebalance.send(RebalanceEvent::LocalCommit(tag, result)));
-        LocalStore::open(&place, &wire_group, instance.remoting().aux(), deadline, Box::new(written))
-    });
-    let in_background = instance.config().in_background;
+    let local =
+        local.map(|place| open_local(&place, &loops, &instance, &wire_group, deadline)).transpose()?;
     let threads = settings.consume_threads;
     let (lock, locks) = unbounded();
     let needs_locks = settings.order.as_ref().is_some_and(|order| order.locks);
@@ -70,8 +65,9 @@ pub(super) fn start(
         listener,
         hooks,
         tracer: instance.tracer()?,
-        local: local.transpose()?,
+        local,
         budget: loops.budget().clone(),
+        polling: None,
         subscriptions,
         pull: loops.pull().clone(),
         timer: loops.timer().clone(),
@@ -86,22 +82,47 @@ pub(super) fn start(
     if needs_locks {
         inner.start_lock_thread(locks)?;
     }
-    let (ready, is_ready) = bounded(1);
-    core.post_timer(TimerEvent::Sample(Arc::downgrade(&core)));
-    core.post_rebalance(RebalanceEvent::Start { core: core.clone(), ready });
+    let ready = begin(&core);
     inner.start_threads(threads)?;
-    if !in_background && is_ready.recv_deadline(deadline).is_err() {
+    wait_until_ready(&core, &ready, deadline);
+    Ok(consumer)
+}
+
+/// The offsets of a broadcasting consumer.
+pub(in crate::consumer) fn open_local(
+    place: &LocalOffsets,
+    loops: &Loops,
+    instance: &Instance,
+    wire_group: &str,
+    deadline: Instant,
+) -> Result<Arc<LocalStore>> {
+    let rebalance = loops.rebalance().clone();
+    // The loop ends after the last consumer: then nobody waits for an answer.
+    let written = move |tag, result| drop(rebalance.send(RebalanceEvent::LocalCommit(tag, result)));
+    LocalStore::open(place, wire_group, instance.remoting().aux(), deadline, Box::new(written))
+}
+
+/// The queues are looked for from now on. Hears when the first of them have their start positions.
+pub(in crate::consumer) fn begin(core: &Arc<Core>) -> Receiver<()> {
+    let (ready, is_ready) = bounded(1);
+    core.post_timer(TimerEvent::Sample(Arc::downgrade(core)));
+    core.post_rebalance(RebalanceEvent::Start { core: core.clone(), ready });
+    is_ready
+}
+
+/// Waits for that, unless nobody is to wait.
+pub(in crate::consumer) fn wait_until_ready(core: &Core, ready: &Receiver<()>, deadline: Instant) {
+    if !core.instance.config().in_background && ready.recv_deadline(deadline).is_err() {
         log::warn!(
             "consumer {} has started, but not every queue has its start position yet: see stats()",
             core.plain_group
         );
     }
-    log::info!("consumer {} started on client {}", core.plain_group, instance.id());
-    Ok(consumer)
+    log::info!("consumer {} started on client {}", core.plain_group, core.instance.id());
 }
 
 /// A topic that was made a moment ago may not have reached the name servers yet.
-fn find_topic(instance: &Instance, topic: &str, deadline: Instant) -> Result<()> {
+pub(in crate::consumer) fn find_topic(instance: &Instance, topic: &str, deadline: Instant) -> Result<()> {
     let patience = Instant::now() + TOPIC_PATIENCE;
     loop {
         match instance.route_or_fetch(topic, deadline) {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Sender;
 
 use super::locks::LockWishes;
+use super::polled::ByHand;
 use super::requests::{Answer, Request, Requests};
 use crate::client::{Notice, ShutdownReport, panic_text};
 use crate::consumer::assignment::{Action, Ask, Assignment, FAR, Policy, REVOKE_TIME, REVOKE_TIME_LOCKED};
@@ -21,16 +22,17 @@ use crate::consumer::offset::Offset;
 use crate::consumer::outside::Outside;
 use crate::consumer::peers::Peers;
 use crate::consumer::process_queue::{Limits, ProcessQueue};
+use crate::consumer::pull_consumer::Standing;
 use crate::consumer::pull_loop::PullEvent;
 use crate::consumer::rebalance::{Cadence, History, Members, diff};
 use crate::consumer::stats::{StartReason, Waiting};
-use crate::message::{MessageQueue, RETRY_PREFIX};
+use crate::message::{DLQ_PREFIX, MessageQueue, RETRY_PREFIX};
 
 /// One consumer.
 pub(super) struct Group<S> {
     pub(super) core: Arc<S>,
-    cadence: Cadence,
-    topics: HashMap<Arc<str>, Topic>,
+    pub(super) cadence: Cadence,
+    pub(super) topics: HashMap<Arc<str>, Topic>,
     pub(super) queues: BTreeMap<MessageQueue, Owned>,
     pub(super) lock_wishes: LockWishes,
     /// The generations of the process queues, for events that name only those.
@@ -46,13 +48,13 @@ pub(super) struct Group<S> {
     retry_ask_at: Option<Instant>,
     peers: Peers,
     ready: Option<Sender<()>>,
-    ending: Option<Ending>,
+    pub(super) ending: Option<Ending>,
     over: bool,
 }
 
 /// What is known of one subscribed topic.
 #[derive(Default)]
-struct Topic {
+pub(super) struct Topic {
     history: History,
     /// A list of members is on its way.
     asking: bool,
@@ -61,7 +63,7 @@ struct Topic {
     /// When it was subscribed, if that was after the start.
     since: Option<Instant>,
     /// What the last round gave us.
-    wanted: Option<BTreeSet<MessageQueue>>,
+    pub(super) wanted: Option<BTreeSet<MessageQueue>>,
 }
 
 /// One queue that is wanted, or that is being given up.
@@ -69,12 +71,14 @@ pub(super) struct Owned {
     pub(super) assignment: Assignment,
     pub(super) process: Option<Arc<ProcessQueue>>,
     /// Answers to requests of a former life of the same queue change nothing.
-    epoch: u64,
+    pub(super) epoch: u64,
+    /// What the program wants committed.
+    pub(super) by_hand: ByHand,
     /// When it was last committed because nothing was left to do.
     idle_commit: Option<Instant>,
 }
 
-struct Ending {
+pub(super) struct Ending {
     listeners: Instant,
     done: Sender<ShutdownReport>,
     report: ShutdownReport,
@@ -197,6 +201,12 @@ impl<S: Outside> Group<S> {
                     self.retry_asks += 1;
                     self.retry_ask_at = delay.map(|delay| self.core.now() + *delay);
                 }
+                if topic.starts_with(DLQ_PREFIX)
+                    && let Some(state) = self.topics.get_mut(&topic)
+                {
+                    // It is made with the first dead letter: nobody waits for it.
+                    state.wanted.get_or_insert_default();
+                }
                 if !topic.starts_with(RETRY_PREFIX) && self.core.subscription(&topic).is_some() {
                     let topic = self.core.namespace().strip(&topic);
                     self.core.emit(Event::TopicMissing { topic });
@@ -232,6 +242,12 @@ impl<S: Outside> Group<S> {
     pub(super) fn rebuild(&mut self, id: u64, requests: &mut Requests<S>) {
         let Some(queue) = self.generations.get(&id).cloned() else { return };
         log::warn!("{queue} is rebuilt");
+        let process = self.queues.get(&queue).and_then(|owned| owned.process.clone());
+        if let Some(position) = process.and_then(|process| process.polled_position()) {
+            return self.drive(&queue, requests, |assignment, _, _| {
+                assignment.go_to(position, StartReason::Rebuilt)
+            });
+        }
         let time = self.listeners_time();
         self.drive(&queue, requests, |assignment, now, _| assignment.rebuild(now + time));
     }
@@ -309,6 +325,7 @@ impl<S: Outside> Group<S> {
                 }
                 let stored = stored.inspect_err(|error| {
                     log::warn!("the stored offset of {queue} could not be read: {error}");
+                    self.not_found(&queue, error, requests);
                 });
                 self.drive(&queue, requests, |assignment, now, _| assignment.stored(stored, now));
                 // If it was asked because it was doubted, that may have kept a commit waiting.
@@ -320,6 +337,7 @@ impl<S: Outside> Group<S> {
                 }
                 let offset = offset.inspect_err(|error| {
                     log::warn!("{queue}: the broker could not tell {ask:?}: {error}");
+                    self.not_found(&queue, error, requests);
                 });
                 self.drive(&queue, requests, |assignment, now, _| assignment.resolved(offset, now));
             }
@@ -335,6 +353,9 @@ impl<S: Outside> Group<S> {
     /// Asks for the members of each subscribed topic; what changes, changes when the answers come.
     fn round(&mut self, requests: &mut Requests<S>) {
         let now = self.core.now();
+        if let Some(assigned) = self.core.assigned() {
+            return self.assign(&assigned, requests);
+        }
         let subscriptions = self.core.subscriptions();
         self.topics.retain(|topic, _| subscriptions.contains_key(topic));
         let gone: Vec<MessageQueue> =
@@ -488,7 +509,7 @@ impl<S: Outside> Group<S> {
         owned.map(|(queue, _)| queue.clone()).collect()
     }
 
-    fn want(&mut self, queue: MessageQueue, settle: bool, requests: &mut Requests<S>) {
+    pub(super) fn want(&mut self, queue: MessageQueue, settle: bool, requests: &mut Requests<S>) {
         let in_order = self.core.settings().order.is_some();
         if self.queues.contains_key(&queue) || in_order && self.core.is_listening_to(&queue) {
             // Its former life has not ended yet; the round after that takes it up.
@@ -498,6 +519,8 @@ impl<S: Outside> Group<S> {
         let policy = Policy {
             from: self.core.settings().consume_from,
             is_retry_topic: queue.topic().starts_with(RETRY_PREFIX),
+            asks_program: self.core.has_own_offsets(),
+            by_hand: self.core.polled() == Some(false),
         };
         let (assignment, actions) = if self.needs_locks() {
             Assignment::new_locked(policy)
@@ -506,12 +529,19 @@ impl<S: Outside> Group<S> {
         };
         self.tell_waiting(&queue, &assignment);
         self.next_epoch += 1;
-        let owned = Owned { assignment, process: None, epoch: self.next_epoch, idle_commit: None };
+        let owned = Owned {
+            assignment,
+            process: None,
+            epoch: self.next_epoch,
+            by_hand: ByHand::default(),
+            idle_commit: None,
+        };
+        self.core.note(&queue, Standing::Wanted);
         self.queues.insert(queue.clone(), owned);
         self.perform(&queue, actions, requests);
     }
 
-    fn unwant(&mut self, queue: &MessageQueue, requests: &mut Requests<S>) {
+    pub(super) fn unwant(&mut self, queue: &MessageQueue, requests: &mut Requests<S>) {
         if let Some(owned) = self.queues.get(queue)
             && !owned.assignment.is_leaving()
         {
@@ -551,6 +581,7 @@ impl<S: Outside> Group<S> {
         if let Err(error) = &answer {
             log::warn!("the offset of {queue} was not committed: {error}");
         }
+        let told = self.told_of_commit(queue, &answer, requests);
         self.drive(queue, requests, |assignment, now, watermark| {
             assignment.committed(answer, now, watermark)
         });
@@ -559,6 +590,8 @@ impl<S: Outside> Group<S> {
         {
             process.facts.set_committed(acked);
         }
+        told.send();
+        self.commit_by_hand(queue, requests);
     }
 
     /// A broker that was away may have come back with older offsets than it confirmed before.
@@ -596,7 +629,7 @@ impl<S: Outside> Group<S> {
     ) {
         let now = self.core.now();
         let Some(owned) = self.queues.get_mut(queue) else { return };
-        let watermark = owned.process.as_ref().map_or(Offset::ZERO, |process| process.exact_watermark());
+        let watermark = owned.process.as_ref().map_or(Offset::ZERO, |process| process.committable());
         let was_locking = owned.assignment.is_locking();
         let actions = tell(&mut owned.assignment, now, watermark);
         if was_locking != owned.assignment.is_locking()
@@ -613,6 +646,8 @@ impl<S: Outside> Group<S> {
             match action {
                 Action::Ask(ask) => {
                     if let Err(error) = requests.ask(&self.core, queue, epoch, ask) {
+                        requests.failure = None;
+                        self.not_found(queue, &error, requests);
                         self.drive(queue, requests, |assignment, now, _| match ask {
                             Ask::Stored => assignment.stored(Err(error), now),
                             _ => assignment.resolved(Err(error), now),
@@ -621,6 +656,7 @@ impl<S: Outside> Group<S> {
                 }
                 Action::Commit(offset) => {
                     if let Err(error) = requests.commit(&self.core, queue, epoch, offset) {
+                        requests.failure = None;
                         self.committed(queue, Err(error), requests);
                     }
                 }
@@ -655,13 +691,20 @@ impl<S: Outside> Group<S> {
             span: if in_order { usize::MAX } else { settings.max_span },
         };
         let process = ProcessQueue::new(queue.clone(), start, limits, self.core.budget().clone());
-        let process = Arc::new(if in_order { process.in_order(lease) } else { process });
+        let process = match self.core.polled() {
+            Some(auto) => process.polled(auto),
+            None if in_order => process.in_order(lease),
+            None => process,
+        };
+        let process = Arc::new(process);
         self.core.wait_for_start(queue, None);
+        self.core.note(queue, Standing::Found);
         let Some(owned) = self.queues.get_mut(queue) else { return };
         if let Some(acked) = owned.assignment.acked() {
             process.facts.set_committed(acked);
         }
         owned.process = Some(process.clone());
+        owned.by_hand.leave();
         self.generations.insert(process.id(), queue.clone());
         log::info!("{} consumes {queue} from offset {start}: {reason}", self.core.plain_group());
         self.core.own(&process);
@@ -675,7 +718,9 @@ impl<S: Outside> Group<S> {
         self.core.went(not_used_up);
         process.facts.set_waiting(Some(Waiting::Revoking), self.core.now());
         self.core.post_pull(PullEvent::Detach(process.id()));
-        if settled.drained {
+        // A program that commits itself gets the time that listeners get.
+        let waits = self.is_leaving(queue) && self.may_be_lost(&process);
+        if settled.drained && !waits {
             self.drive(queue, requests, |assignment, now, watermark| assignment.drained(now, watermark));
         }
     }
@@ -695,10 +740,14 @@ impl<S: Outside> Group<S> {
 
     fn release(&mut self, queue: &MessageQueue, committed: Option<Offset>, failed: Option<String>) {
         let process = self.queues.get(queue).and_then(|owned| owned.process.clone());
+        let lost = process.as_ref().is_some_and(|process| self.may_be_lost(process));
         let left = process.map(|process| process.left()).unwrap_or_default();
         self.let_go(queue);
         self.core.wait_for_start(queue, None);
-        self.queues.remove(queue);
+        if let Some(owned) = self.queues.remove(queue) {
+            owned.by_hand.end(committed);
+        }
+        self.core.note(queue, Standing::Gone { lost });
         let committed = committed.map(Offset::wire);
         let abandoned = left.running.len();
         log::info!("{} gives up {queue}, committed {committed:?}", self.core.plain_group());
@@ -734,6 +783,10 @@ impl<S: Outside> Group<S> {
     /// The queue of this generation.
     pub(super) fn queue_of(&self, id: u64) -> Option<MessageQueue> {
         self.generations.get(&id).cloned()
+    }
+
+    fn is_leaving(&self, queue: &MessageQueue) -> bool {
+        self.queues.get(queue).is_some_and(|owned| owned.assignment.is_leaving())
     }
 
     pub(super) fn is_current(&self, queue: &MessageQueue, epoch: u64) -> bool {

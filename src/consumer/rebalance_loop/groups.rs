@@ -8,7 +8,9 @@ use super::RebalanceEvent;
 use super::group::Group;
 use super::requests::{Answer, Requests};
 use crate::consumer::events::Event;
+use crate::consumer::failure::Failure;
 use crate::consumer::outside::Outside;
+use crate::error::ErrorKind;
 
 /// The state machines of all queues of all consumers.
 pub(in crate::consumer) struct Groups<S: Outside> {
@@ -56,13 +58,19 @@ impl<S: Outside> Groups<S> {
             RebalanceEvent::Reset { core, offsets } => {
                 self.with(&core, |group, requests| group.reset(offsets, requests));
             }
+            RebalanceEvent::Polled(core, wish) => {
+                self.with(&core, |group, requests| group.polled(wish, requests));
+            }
             RebalanceEvent::Answer(tag, answer) => {
+                self.requests.failure = Failure::of(&answer);
                 self.answered(tag, |request| Answer::read(request, answer));
             }
             RebalanceEvent::LocalOffset(tag, stored) => {
                 self.answered(tag, |_| Answer::Stored(Ok(stored)));
             }
             RebalanceEvent::LocalCommit(tag, committed) => {
+                let failed = committed.as_ref().err();
+                self.requests.failure = failed.map(|error| Failure::new(ErrorKind::Io, error));
                 self.answered(tag, |_| Answer::Committed(committed));
             }
             RebalanceEvent::Shutdown { core, listeners, end, done } => {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::RebalanceEvent;
 use crate::client::Role;
 use crate::consumer::assignment::{Ask, Asked};
+use crate::consumer::failure::Failure;
 use crate::consumer::offset::Offset;
 use crate::consumer::outside::{Outside, Request as Wire, Subscriptions};
 use crate::message::MessageQueue;
@@ -76,11 +77,13 @@ pub(in crate::consumer) struct Requests<S: Outside> {
     next: u64,
     /// By tag: the group and the request.
     under_way: HashMap<u64, (Arc<str>, Request)>,
+    /// Why the request failed whose answer is being handled, for those who tell the user.
+    pub(super) failure: Option<Failure>,
 }
 
 impl<S: Outside> Requests<S> {
     pub(in crate::consumer) fn new(sink: S::Sink) -> Self {
-        Self { sink, next: 0, under_way: HashMap::new() }
+        Self { sink, next: 0, under_way: HashMap::new(), failure: None }
     }
 
     /// What the answer with this tag is about.
@@ -118,26 +121,11 @@ impl<S: Outside> Requests<S> {
             core.post_rebalance(RebalanceEvent::LocalOffset(tag, store.stored(queue)));
             return Ok(());
         }
-        let address = address(core, queue)?;
-        let (topic, queue_id, bname) = parts(queue);
-        let wire = match ask {
-            Ask::Stored => Wire::Stored(QueryConsumerOffset {
-                consumer_group: core.group().to_string(),
-                topic,
-                queue_id,
-                set_zero_if_not_found: None,
-                bname,
-            }),
-            Ask::Max => Wire::Max(GetMaxOffset { topic, queue_id, committed: None, bname }),
-            Ask::Min => Wire::Min(QueueStart { topic, queue_id, bname }),
-            Ask::Time(time) => Wire::Time(SearchOffset {
-                topic,
-                queue_id,
-                timestamp: crate::clock::millis_of(time),
-                boundary_type: Some("LOWER".to_owned()),
-                bname,
-            }),
+        let Some(wire) = question(core, queue, ask) else {
+            core.ask_program(queue, epoch);
+            return Ok(());
         };
+        let address = address(core, queue)?;
         self.send(core, &address, wire, Request::Ask { queue: queue.clone(), epoch, ask });
         Ok(())
     }
@@ -211,6 +199,30 @@ impl<S: Outside> Requests<S> {
     }
 }
 
+/// What the broker is asked; `None` if only the program knows.
+pub(in crate::consumer) fn question(core: &impl Outside, queue: &MessageQueue, ask: Ask) -> Option<Wire> {
+    let (topic, queue_id, bname) = parts(queue);
+    Some(match ask {
+        Ask::Stored => Wire::Stored(QueryConsumerOffset {
+            consumer_group: core.group().to_string(),
+            topic,
+            queue_id,
+            set_zero_if_not_found: None,
+            bname,
+        }),
+        Ask::Max => Wire::Max(GetMaxOffset { topic, queue_id, committed: None, bname }),
+        Ask::Min => Wire::Min(QueueStart { topic, queue_id, bname }),
+        Ask::Time(time) => Wire::Time(SearchOffset {
+            topic,
+            queue_id,
+            timestamp: crate::clock::millis_of(time),
+            boundary_type: Some("LOWER".to_owned()),
+            bname,
+        }),
+        Ask::Program => return None,
+    })
+}
+
 /// Offsets are the master's; while it is away, a slave's are better than none.
 fn address(core: &impl Outside, queue: &MessageQueue) -> Result<Arc<str>, String> {
     let address = core.broker_address(queue.broker_name(), Role::Any);
@@ -274,7 +286,7 @@ fn stored_offset(answer: Result<Frame, CallError>) -> Result<Option<Offset>, Str
     }
 }
 
-fn offset_in(command: &RemotingCommand) -> Result<Offset, String> {
+pub(in crate::consumer) fn offset_in(command: &RemotingCommand) -> Result<Offset, String> {
     let header: OffsetAnswer = command.header().map_err(|error| error.to_string())?;
     Offset::new(header.offset).ok_or_else(|| format!("the broker answered with offset {}", header.offset))
 }
