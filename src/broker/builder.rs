@@ -10,7 +10,7 @@ use super::names::NameServer;
 use super::pulse::Pulse;
 #[cfg(feature = "acl")]
 use super::rights::Rights;
-use super::settings::{Settings, Version};
+use super::settings::{MASTER, Settings, Version};
 #[cfg(feature = "tls")]
 use super::tls::TlsFiles;
 use crate::Result;
@@ -33,6 +33,7 @@ impl BrokerBuilder {
     pub(super) fn new() -> Self {
         let settings = Settings {
             name: "broker-a".to_owned(),
+            id: MASTER,
             topics: Vec::new(),
             auto_create_topics: true,
             auto_create_groups: true,

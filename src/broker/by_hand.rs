@@ -85,6 +85,7 @@ impl State {
     pub(crate) fn forget_everything(&mut self) {
         self.forget_connections();
         self.store = Store::new(Arc::new(Memory));
+        self.store_number += 1;
         self.keys = Keys::default();
         self.config.clear();
         self.delays = Delays::new(&self.settings.delay_levels);

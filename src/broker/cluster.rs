@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::builder::{BrokerBuilder, bind};
+use super::follow::Follower;
 use super::handle::Broker;
 use super::handlers::name_server;
 use super::look;
@@ -31,8 +32,12 @@ use crate::remoting::tls::Acceptor;
 /// ```
 #[must_use = "the brokers are shut down when their handle is dropped"]
 pub struct Cluster {
+    /// First, so that they end before their slaves do.
+    followers: Vec<Follower>,
     brokers: Vec<Broker>,
+    slaves: Vec<Broker>,
     shared: Vec<Arc<Shared>>,
+    shared_slaves: Vec<Arc<Shared>>,
     name_servers: Vec<Server>,
     clock: Clock,
 }
@@ -42,6 +47,7 @@ pub struct Cluster {
 #[must_use]
 pub struct ClusterBuilder {
     brokers: usize,
+    slaves: usize,
     name_servers: usize,
     template: BrokerBuilder,
 }
@@ -50,6 +56,16 @@ impl ClusterBuilder {
     /// How many brokers, named `broker-a`, `broker-b` and so on. Default 1, at most 26.
     pub fn brokers(mut self, n: usize) -> Self {
         self.brokers = n;
+        self
+    }
+
+    /// How many slaves each broker has, with the ids 1 and up. Default 0.
+    ///
+    /// A slave is in the routes beside its master, follows it in memory within a moment, and lets nobody write. Clients
+    /// read from it while its master is away. With the setting `slaveReadEnable` (request 25) a master sends the
+    /// members of a group to the broker id that the group is set to.
+    pub fn slaves(mut self, n: usize) -> Self {
+        self.slaves = n;
         self
     }
 
@@ -82,12 +98,22 @@ impl ClusterBuilder {
             self.template.clone().name(name).start_with(names.clone(), pulse.clone())
         };
         let brokers = (b'a'..=b'z').take(self.brokers).map(start).collect::<Result<Vec<_>>>()?;
+        let (mut slaves, mut followers) = (Vec::new(), Vec::new());
+        for (master, id) in brokers.iter().flat_map(|master| (1..=self.slaves).map(move |id| (master, id))) {
+            let mut builder = self.template.clone().name(master.name());
+            builder.settings.id = i64::try_from(id).unwrap_or(i64::MAX);
+            let slave = builder.start_with(names.clone(), pulse.clone())?;
+            let follower = Follower::start(master.shared().clone(), slave.shared().clone());
+            followers.push(follower.map_err(|error| Error::io("starting the thread of a slave", error))?);
+            slaves.push(slave);
+        }
         let tls = tls::acceptor(&self.template.settings)?;
         let name_servers = (0..self.name_servers)
             .map(|_| serve_names(names.clone(), version, tls.clone()))
             .collect::<Result<_>>()?;
-        let shared = brokers.iter().map(|broker| broker.shared().clone()).collect();
-        Ok(Cluster { brokers, shared, name_servers, clock })
+        let all = |brokers: &[Broker]| brokers.iter().map(|broker| broker.shared().clone()).collect();
+        let (shared, shared_slaves) = (all(&brokers), all(&slaves));
+        Ok(Cluster { followers, brokers, slaves, shared, shared_slaves, name_servers, clock })
     }
 
     fn mistakes(&self) -> Vec<Mistake> {
@@ -98,7 +124,10 @@ impl ClusterBuilder {
         if self.name_servers == 0 {
             mistakes.push(Mistake::new("name_servers", "a cluster needs at least one"));
         }
-        if self.brokers > 1 && !self.template.listen.ends_with(":0") {
+        if self.slaves > 9 {
+            mistakes.push(Mistake::new("slaves", format!("{} slaves; 0 to 9 are possible", self.slaves)));
+        }
+        if self.brokers * (1 + self.slaves) > 1 && !self.template.listen.ends_with(":0") {
             mistakes.push(Mistake::new("listen", "several brokers need several ports: listen on port 0"));
         }
         mistakes
@@ -108,7 +137,7 @@ impl ClusterBuilder {
 impl Cluster {
     /// One broker and one name server, until told otherwise.
     pub fn builder() -> ClusterBuilder {
-        ClusterBuilder { brokers: 1, name_servers: 1, template: BrokerBuilder::new() }
+        ClusterBuilder { brokers: 1, slaves: 0, name_servers: 1, template: BrokerBuilder::new() }
     }
 
     /// The addresses to give to clients, separated by `;`.
@@ -118,12 +147,22 @@ impl Cluster {
         addresses.join(";")
     }
 
-    /// The broker of that name.
+    /// The master of that name.
     pub fn broker(&self, name: &str) -> Option<&Broker> {
         self.brokers.iter().find(|broker| broker.name() == name)
     }
 
-    /// All brokers, in the order of their names.
+    /// The slave of that master with this id, from 1 on.
+    pub fn slave(&self, name: &str, id: u64) -> Option<&Broker> {
+        self.slaves.iter().find(|slave| slave.name() == name && slave.id() == id)
+    }
+
+    /// All slaves, in the order of their names and ids.
+    pub fn slaves(&self) -> &[Broker] {
+        &self.slaves
+    }
+
+    /// All masters, in the order of their names.
     pub fn brokers(&self) -> &[Broker] {
         &self.brokers
     }
@@ -133,7 +172,7 @@ impl Cluster {
         &self.clock
     }
 
-    /// What is there at this moment, on all brokers.
+    /// What is there at this moment, on all masters. What a slave has is told by its own [`Broker::inspect`].
     pub fn inspect(&self) -> Snapshot {
         look::snapshot(&self.shared)
     }
@@ -151,19 +190,20 @@ impl Cluster {
     /// # Errors
     /// As `wait`; `Config` if the brokers were not built with [`Clock::manual`].
     pub fn fast_forward(&self, timeout: Duration, condition: impl FnMut(&Snapshot) -> bool) -> Result<()> {
-        look::fast_forward(&self.shared, &self.clock, timeout, condition)
+        look::fast_forward(&self.shared, &self.shared_slaves, &self.clock, timeout, condition)
     }
 
     /// Stops all brokers. The name servers go on until the handle is dropped, and have no routes any more.
     pub fn shutdown(&self) {
-        self.brokers.iter().for_each(Broker::shutdown);
+        self.brokers.iter().chain(&self.slaves).for_each(Broker::shutdown);
     }
 }
 
 impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.brokers.iter().map(Broker::name).collect();
-        f.debug_struct("Cluster").field("brokers", &names).finish_non_exhaustive()
+        let slaves = self.followers.len();
+        f.debug_struct("Cluster").field("brokers", &names).field("slaves", &slaves).finish_non_exhaustive()
     }
 }
 

@@ -38,6 +38,7 @@ use crate::remoting::server::{Server, ServerConfig};
 #[must_use = "the broker is shut down when its handle is dropped"]
 pub struct Broker {
     name: String,
+    id: i64,
     clock: Clock,
     names: Arc<NameServer>,
     shared: Arc<Shared>,
@@ -78,6 +79,11 @@ impl Broker {
         &self.name
     }
 
+    /// 0 for a master, 1 and more for the slaves of a [`Cluster`](super::Cluster).
+    pub fn id(&self) -> u64 {
+        self.id.unsigned_abs()
+    }
+
     /// The clock it was built with.
     pub fn clock(&self) -> &Clock {
         &self.clock
@@ -110,7 +116,7 @@ impl Broker {
     /// # Errors
     /// As `wait`; `Config` if the broker was not built with [`Clock::manual`].
     pub fn fast_forward(&self, timeout: Duration, condition: impl FnMut(&Snapshot) -> bool) -> Result<()> {
-        look::fast_forward(std::slice::from_ref(&self.shared), &self.clock, timeout, condition)
+        look::fast_forward(std::slice::from_ref(&self.shared), &[], &self.clock, timeout, condition)
     }
 
     /// Puts a fault in force.
@@ -236,6 +242,7 @@ impl Broker {
     ) -> Result<Self> {
         let (listener, address) = bind(&builder.listen)?;
         let (name, clock) = (builder.settings.name.clone(), builder.settings.clock.clone());
+        let id = builder.settings.id;
         let mut state = State::new(builder.settings, names.clone(), Now::of(&clock));
         state.host = reachable(address);
         let with_port = |host: &str| format!("{host}:{}", address.port());
@@ -250,7 +257,8 @@ impl Broker {
                 shared.wake();
             }
         });
-        let broker = Self { name, clock, names, shared, address, server: Mutex::new(None), _ticks: ticks };
+        let broker =
+            Self { name, id, clock, names, shared, address, server: Mutex::new(None), _ticks: ticks };
         *broker.server.lock() = Some(broker.serve(listener)?);
         Ok(broker)
     }
@@ -272,7 +280,7 @@ impl Broker {
     /// The server is joined without the state's lock, since its thread takes that for each connection it closes.
     fn stop(&self, how: &str) {
         let Some(mut server) = self.server.lock().take() else { return };
-        self.names.unregister(&self.name, 0);
+        self.names.unregister(&self.name, self.id);
         server.shutdown();
         self.shared.end();
         log::info!("broker {} is {how}", self.name);

@@ -54,9 +54,10 @@ pub(crate) fn wait(
     }
 }
 
-/// As [`wait`], moving a manual clock to the next due delivery whenever nothing happens.
+/// As [`wait`], moving a manual clock to the next due delivery whenever nothing happens. `slaves` are not looked at.
 pub(crate) fn fast_forward(
     brokers: &[Arc<Shared>],
+    slaves: &[Arc<Shared>],
     clock: &Clock,
     timeout: Duration,
     mut condition: impl FnMut(&Snapshot) -> bool,
@@ -79,7 +80,7 @@ pub(crate) fn fast_forward(
         match due {
             _ if Instant::now() >= deadline => return Err(timed_out(timeout, &snapshot)),
             Some(due) if !changed || moved.elapsed() > RESTLESS => {
-                move_to(brokers, clock, due);
+                move_to(brokers.iter().chain(slaves), clock, due);
                 moved = Instant::now();
             }
             _ => {}
@@ -88,8 +89,8 @@ pub(crate) fn fast_forward(
 }
 
 /// Moves the clock; who is connected has sent heartbeats and renewed locks meanwhile, as it were.
-fn move_to(brokers: &[Arc<Shared>], clock: &Clock, millis: i64) {
-    let mut cores: Vec<_> = brokers.iter().map(|shared| shared.lock()).collect();
+fn move_to<'a>(brokers: impl Iterator<Item = &'a Arc<Shared>>, clock: &Clock, millis: i64) {
+    let mut cores: Vec<_> = brokers.map(|shared| shared.lock()).collect();
     let from = clock.millis();
     let by = millis.saturating_sub(from);
     if by > 0 {

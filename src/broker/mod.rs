@@ -14,7 +14,7 @@
 //! knows nothing of the client library: both meet on the wire, so that each tests the other.
 //!
 //! # Not there
-//! What a [`Broker`] answers with "not supported" (code 3), or refuses: transactions, pop consumption, batch consume queues, static topics, slaves, files. Nothing is ever deleted but by hand: messages take
+//! What a [`Broker`] answers with "not supported" (code 3), or refuses: transactions, pop consumption, batch consume queues, static topics, files. Nothing is ever deleted but by hand: messages take
 //! memory until the broker is dropped.
 
 mod builder;
@@ -23,6 +23,7 @@ mod cluster;
 mod delay;
 mod faults;
 mod filters;
+mod follow;
 mod handle;
 mod handlers;
 mod hold;

@@ -46,6 +46,22 @@ impl NameServer {
         entry.topics.clone_from(topics);
     }
 
+    /// Enters a slave. What topics there are is its master's to say; until that has, they are the slave's.
+    pub(crate) fn register_slave(
+        &self,
+        broker: &str,
+        id: i64,
+        address: &str,
+        topics: &BTreeMap<String, TopicConfig>,
+    ) {
+        let mut tables = self.tables.lock();
+        let entry = tables.brokers.entry(broker.to_owned()).or_default();
+        if entry.addresses.is_empty() {
+            entry.topics.clone_from(topics);
+        }
+        entry.addresses.insert(id, address.to_owned());
+    }
+
     /// Takes one address of a broker away, and with the last one the broker.
     pub(crate) fn unregister(&self, broker: &str, id: i64) {
         let mut tables = self.tables.lock();

@@ -70,6 +70,17 @@ impl Offsets {
         self.table.iter()
     }
 
+    /// What is committed.
+    pub(crate) fn table(&self) -> &BTreeMap<Key, BTreeMap<i32, i64>> {
+        &self.table
+    }
+
+    /// Takes over what another broker has.
+    pub(crate) fn replace(&mut self, table: BTreeMap<Key, BTreeMap<i32, i64>>) {
+        self.table = table;
+        self.journal.clear();
+    }
+
     pub(crate) fn delete_group(&mut self, group: &str) {
         self.retain(|key| key.0 != group);
     }

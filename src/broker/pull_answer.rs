@@ -31,13 +31,22 @@ pub(crate) fn code_of(status: Status, offset: i64) -> ResponseCode {
     }
 }
 
-/// The whole frame. `sys_flags`: the two fields that brokers 5.x add.
+/// What a broker adds to each answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner {
+    pub(crate) version: i32,
+    /// The two fields that brokers 5.x add.
+    pub(crate) sys_flags: bool,
+    /// The broker id to ask next.
+    pub(crate) suggested: i64,
+}
+
+/// The whole frame.
 pub(crate) fn frame(
     to: &ReplyTo,
     code: ResponseCode,
     found: &Found,
-    version: i32,
-    sys_flags: bool,
+    manner: Manner,
     store: &Store,
     entries: &[Entry],
 ) -> io::Result<Vec<u8>> {
@@ -45,8 +54,8 @@ pub(crate) fn frame(
     let mut out = Vec::with_capacity(body + 512);
     out.extend_from_slice(&[0; 8]);
     match to.encoding {
-        Encoding::Json => json(&mut out, to, code, found, version, sys_flags),
-        Encoding::Binary => binary(&mut out, to, code, found, version, sys_flags),
+        Encoding::Json => json(&mut out, to, code, found, manner),
+        Encoding::Binary => binary(&mut out, to, code, found, manner),
     }
     let header = out.len() - 8;
     store.read_all(entries, &mut out)?;
@@ -60,22 +69,22 @@ pub(crate) fn frame(
 
 type Field = (&'static str, i64);
 
-fn fields(found: &Found, sys_flags: bool) -> impl Iterator<Item = Field> {
+fn fields(found: &Found, manner: Manner) -> impl Iterator<Item = Field> {
     let always = [
-        ("suggestWhichBrokerId", 0),
+        ("suggestWhichBrokerId", manner.suggested),
         ("nextBeginOffset", found.next),
         ("minOffset", found.min),
         ("maxOffset", found.max),
     ];
     let of_5 = [("topicSysFlag", 0), ("groupSysFlag", 0)];
-    always.into_iter().chain(of_5.into_iter().filter(move |_| sys_flags))
+    always.into_iter().chain(of_5.into_iter().filter(move |_| manner.sys_flags))
 }
 
-fn json(out: &mut Vec<u8>, to: &ReplyTo, code: ResponseCode, found: &Found, version: i32, sys_flags: bool) {
+fn json(out: &mut Vec<u8>, to: &ReplyTo, code: ResponseCode, found: &Found, manner: Manner) {
     out.extend_from_slice(b"{\"code\":");
     push_number(out, code.0.into());
     out.extend_from_slice(b",\"extFields\":{");
-    for (i, (name, value)) in fields(found, sys_flags).enumerate() {
+    for (i, (name, value)) in fields(found, manner).enumerate() {
         out.extend_from_slice(if i == 0 { b"\"" } else { b",\"" });
         out.extend_from_slice(name.as_bytes());
         out.extend_from_slice(b"\":\"");
@@ -87,14 +96,14 @@ fn json(out: &mut Vec<u8>, to: &ReplyTo, code: ResponseCode, found: &Found, vers
     out.extend_from_slice(b",\"remark\":\"");
     out.extend_from_slice(found.status.name().as_bytes());
     out.extend_from_slice(b"\",\"serializeTypeCurrentRPC\":\"JSON\",\"version\":");
-    push_number(out, version.into());
+    push_number(out, manner.version.into());
     out.push(b'}');
 }
 
-fn binary(out: &mut Vec<u8>, to: &ReplyTo, code: ResponseCode, found: &Found, version: i32, sys_flags: bool) {
+fn binary(out: &mut Vec<u8>, to: &ReplyTo, code: ResponseCode, found: &Found, manner: Manner) {
     out.extend_from_slice(&(code.0 as u16).to_be_bytes());
     out.push(Language::RUST.0);
-    out.extend_from_slice(&(version as u16).to_be_bytes());
+    out.extend_from_slice(&(manner.version as u16).to_be_bytes());
     out.extend_from_slice(&to.wire_opaque().to_be_bytes());
     out.extend_from_slice(&1u32.to_be_bytes());
     let remark = found.status.name();
@@ -102,7 +111,7 @@ fn binary(out: &mut Vec<u8>, to: &ReplyTo, code: ResponseCode, found: &Found, ve
     out.extend_from_slice(remark.as_bytes());
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
-    for (name, value) in fields(found, sys_flags) {
+    for (name, value) in fields(found, manner) {
         out.extend_from_slice(&(name.len() as u16).to_be_bytes());
         out.extend_from_slice(name.as_bytes());
         let at = out.len();
@@ -169,7 +178,8 @@ mod tests {
         for encoding in [Encoding::Json, Encoding::Binary] {
             for (sys_flags, count) in [(true, 6), (false, 4)] {
                 let code = code_of(found.status, 0);
-                let bytes = frame(&reply(encoding), code, &found, 479, sys_flags, &store, &entries).unwrap();
+                let manner = Manner { version: 479, sys_flags, suggested: 1 };
+                let bytes = frame(&reply(encoding), code, &found, manner, &store, &entries).unwrap();
                 let frame = Frame::parse(bytes).unwrap();
                 let command = frame.command().unwrap();
                 assert_eq!((command.code, command.opaque, command.version), (0, -7, 479));

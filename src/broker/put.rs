@@ -75,7 +75,9 @@ impl State {
     /// Creates or changes a topic, and tells the name server.
     pub(crate) fn set_topic(&mut self, config: TopicConfig) {
         log::info!("topic {}: {} queues", config.topic_name, config.write_queue_nums);
-        self.names.set_topic(&self.settings.name, config.clone());
+        if !self.is_slave() {
+            self.names.set_topic(&self.settings.name, config.clone());
+        }
         self.topics.insert(config.topic_name.clone(), config);
     }
 

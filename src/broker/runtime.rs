@@ -143,6 +143,11 @@ impl fmt::Debug for Shared {
 }
 
 impl Core {
+    /// Whether it serves anybody.
+    pub(crate) fn is_working(&self) -> bool {
+        self.running && !self.paused
+    }
+
     /// Carries out what the state wants done. A paused broker keeps it for later.
     fn act(&mut self) {
         if self.paused {

@@ -12,6 +12,8 @@ use crate::remoting::Credentials;
 
 /// The cluster that every embedded broker belongs to, as untouched real ones do.
 pub(crate) const CLUSTER: &str = "DefaultCluster";
+/// The id of a broker that is no slave.
+pub(crate) const MASTER: i64 = 0;
 /// The template for topics that are created by sending to them.
 pub(crate) const TEMPLATE_TOPIC: &str = "TBW102";
 /// The region that real brokers name in answers and messages unless told otherwise.
@@ -57,6 +59,8 @@ impl Version {
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) name: String,
+    /// 0 is the master; slaves follow from 1 on.
+    pub(crate) id: i64,
     pub(crate) topics: Vec<(String, i32)>,
     pub(crate) auto_create_topics: bool,
     pub(crate) auto_create_groups: bool,

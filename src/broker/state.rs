@@ -22,7 +22,7 @@ use super::pull_answer::Pull;
 use super::relay::Relays;
 use super::request::{Answer, Effect, Refusal, ReplyTo, Request};
 use super::requests::RequestLog;
-use super::settings::{REGION, Settings};
+use super::settings::{MASTER, REGION, Settings};
 use super::store::{Entry, Memory, Store};
 use super::topics::{first_groups, first_topics};
 use super::{PeerId, record};
@@ -58,6 +58,8 @@ pub(crate) struct State {
     pub(crate) advertised: Option<String>,
     pub(crate) names: Arc<NameServer>,
     pub(crate) store: Store,
+    /// Counts the disks it has lost: nothing on an older one is what it holds now.
+    pub(crate) store_number: u64,
     pub(crate) delays: Delays,
     pub(crate) topics: BTreeMap<String, TopicConfig>,
     pub(crate) groups: BTreeMap<String, SubscriptionGroupConfig>,
@@ -94,6 +96,7 @@ impl State {
             advertised: None,
             names,
             store: Store::new(Arc::new(Memory)),
+            store_number: 0,
             delays: Delays::new(&settings.delay_levels),
             topics: first_topics(&settings),
             groups: first_groups(),
@@ -122,7 +125,16 @@ impl State {
     /// Enters the broker and its topics with the name server.
     pub(crate) fn register(&self) {
         let address = self.advertised.clone().unwrap_or_else(|| self.host.to_string());
-        self.names.register(&self.settings.name, 0, &address, &self.topics);
+        let Settings { name, id, .. } = &self.settings;
+        if self.is_slave() {
+            self.names.register_slave(name, *id, &address, &self.topics);
+        } else {
+            self.names.register(name, *id, &address, &self.topics);
+        }
+    }
+
+    pub(crate) fn is_slave(&self) -> bool {
+        self.settings.id != MASTER
     }
 
     pub(crate) fn opened(&mut self, peer: PeerId, remote: SocketAddr) {

@@ -67,7 +67,7 @@ pub(crate) fn take_in(pulled: Pulled, question: &Question<'_>, now: Instant) -> 
     match pulled.code {
         ResponseCode::SUCCESS => found(pulled, offsets, question, now),
         ResponseCode::PULL_NOT_FOUND | ResponseCode::PULL_RETRY_IMMEDIATELY => {
-            nothing(offsets, question, now)
+            nothing(pulled.code, offsets, question, now)
         }
         ResponseCode::PULL_OFFSET_MOVED => moved(offsets, question),
         code => Taken::Outcome(refused(code, pulled.remark)),
@@ -100,8 +100,14 @@ fn found(pulled: Pulled, offsets: PullOffsets, question: &Question<'_>, now: Ins
 }
 
 /// Nothing, or nothing that matches: what was passed over counts as finished.
-fn nothing(offsets: PullOffsets, question: &Question<'_>, now: Instant) -> Taken {
-    let next = Offset::new(offsets.next_begin_offset).unwrap_or(question.from).max(question.from);
+fn nothing(code: ResponseCode, offsets: PullOffsets, question: &Question<'_>, now: Instant) -> Taken {
+    let from = question.from;
+    let next = Offset::new(offsets.next_begin_offset).unwrap_or(from).max(from);
+    if code == ResponseCode::PULL_RETRY_IMMEDIATELY && next == from {
+        // So says a slave that is behind its master. At once it would say the same again.
+        let end = offsets.max_offset;
+        return Taken::Outcome(Outcome::Failed(format!("it has not got offset {from} yet, but up to {end}")));
+    }
     let source = Source { bytes: Vec::new(), queue: question.queue.clone(), namespace: None };
     let run = Run::new(Arc::new(source), Box::new([]), next, now);
     Taken::Found(Box::new(run), Outcome::Nothing(next))

@@ -187,3 +187,15 @@ fn filters_of_one_group_and_topic_go_with_the_versions_of_their_subscription() {
     assert_eq!(told("amount >", 7), (ResponseCode::FILTER_DATA_NOT_EXIST, 0));
     assert_eq!(told("amount > 5000", 8), (ResponseCode::PULL_RETRY_IMMEDIATELY, 0));
 }
+
+#[test]
+fn a_class_filter_fails_the_start_where_there_are_no_filter_servers() {
+    let broker = orders(1);
+    let filter = Filter::java_class("com.shop.Large", "class Large {}");
+    let error = fraud(&broker, filter).consume_concurrently(|_| ()).start().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert!(
+        error.to_string().contains("com.shop.Large") && error.to_string().contains("filter servers"),
+        "{error}"
+    );
+}

@@ -32,6 +32,7 @@ mod rebalance;
 mod replay;
 mod retry;
 mod rooms;
+mod slaves;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;

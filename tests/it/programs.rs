@@ -1,6 +1,9 @@
 //! Programs as users write them, made before the library was: they compile as they stand, and their tests run.
 
 #[allow(dead_code, reason = "a program whose `main` nobody calls here")]
+#[path = "../programs/answer_with_result.rs"]
+mod answer_with_result;
+#[allow(dead_code, reason = "a program whose `main` nobody calls here")]
 #[path = "../programs/answers.rs"]
 mod answers;
 #[allow(dead_code, reason = "a program whose `main` nobody calls here")]

@@ -90,6 +90,11 @@ impl Seen {
         assert!(seen.len() >= n, "{} of {n} messages in {SOON:?}", seen.len());
     }
 
+    /// Waits until so many different messages were seen.
+    pub fn wait_for_distinct(&self, n: usize) {
+        until(&format!("{n} different messages"), || self.counts().len() >= n);
+    }
+
     /// Each of these numbers was seen, and each once.
     pub fn assert_once(&self, numbers: std::ops::Range<u32>) {
         let expected: BTreeMap<String, usize> = numbers.map(|n| (n.to_string(), 1)).collect();

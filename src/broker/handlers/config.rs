@@ -47,7 +47,7 @@ pub(crate) fn all(state: &State) -> Handled {
     table.extend([
         ("brokerName", state.settings.name.clone()),
         ("brokerClusterName", CLUSTER.to_owned()),
-        ("brokerId", "0".to_owned()),
+        ("brokerId", state.settings.id.to_string()),
         ("brokerIP1", state.host.ip().to_string()),
         ("listenPort", state.host.port().to_string()),
         (CREATE_TOPICS, state.settings.auto_create_topics.to_string()),

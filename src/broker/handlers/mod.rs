@@ -28,6 +28,11 @@ pub(crate) fn handle(state: &mut State, request: &Request) -> Handled {
     }
     #[cfg(feature = "acl")]
     super::rights::check(state, request)?;
+    if state.is_slave() && is_write(request.command.request_code()) {
+        let remark = "service not available now. It may be caused by one of the following reasons: \
+                      the broker's role is slave";
+        return Err(Refusal::new(ResponseCode::SERVICE_NOT_AVAILABLE, remark));
+    }
     match request.command.request_code() {
         Code::SEND_MESSAGE | Code::SEND_MESSAGE_V2 => send::one(state, request),
         Code::SEND_BATCH_MESSAGE => send::batch(state, request),
@@ -56,6 +61,24 @@ pub(crate) fn handle(state: &mut State, request: &Request) -> Handled {
         Code::UNLOCK_BATCH_MQ => locks::unlock(state, request),
         _ => administer(state, request),
     }
+}
+
+/// What a slave leaves to its master.
+fn is_write(code: Code) -> bool {
+    matches!(
+        code,
+        Code::SEND_MESSAGE
+            | Code::SEND_MESSAGE_V2
+            | Code::SEND_BATCH_MESSAGE
+            | Code::RECALL_MESSAGE
+            | Code::CONSUMER_SEND_MSG_BACK
+            | Code::UPDATE_AND_CREATE_TOPIC
+            | Code::UPDATE_AND_CREATE_TOPIC_LIST
+            | Code::DELETE_TOPIC_IN_BROKER
+            | Code::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+            | Code::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST
+            | Code::DELETE_SUBSCRIPTIONGROUP
+    )
 }
 
 /// The requests of tools.

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::hold::Held;
-use super::super::pull_answer::{Pull, code_of, frame};
+use super::super::pull_answer::{Manner, Pull, code_of, frame};
 use super::super::request::{Answer, Handled, Refusal, Request};
+use super::super::settings::MASTER;
 use super::super::sql::{Dialect, Sql};
 use super::super::state::State;
 use super::super::store::{Entry, Found, Status};
@@ -21,7 +22,7 @@ const LONGEST_HOLD: i64 = 10 * 60 * 1000;
 pub(crate) fn pull(state: &mut State, request: &Request) -> Handled {
     let header: PullMessage = request.header()?;
     let wanted = check(state, &header)?;
-    if header.sys_flag & pull_flag::COMMIT_OFFSET != 0 {
+    if header.sys_flag & pull_flag::COMMIT_OFFSET != 0 && !state.is_slave() {
         let (group, topic) = (&header.consumer_group, &header.topic);
         state.offsets.commit(group, topic, header.queue_id, header.commit_offset, state.now.millis);
     }
@@ -219,11 +220,29 @@ impl State {
         Ok(store.look_up(topic, queue_id, pull.offset, pull.max_messages, matches, &mut self.entries)?)
     }
 
+    /// A slave does not say that an offset is wrong: what it lacks may be on its way.
+    fn judged(&self, pull: &Pull, found: Found) -> (ResponseCode, Found) {
+        match code_of(found.status, pull.offset) {
+            ResponseCode::PULL_OFFSET_MOVED if self.is_slave() => {
+                (ResponseCode::PULL_RETRY_IMMEDIATELY, Found { next: pull.offset, ..found })
+            }
+            code => (code, found),
+        }
+    }
+
+    /// The broker id that a group is to read from. Real brokers name slaves only if they are told to.
+    fn suggested(&self, group: &str) -> i64 {
+        let from_slaves = self.config.get("slaveReadEnable").is_some_and(|on| on == "true");
+        let config = self.groups.get(group).filter(|_| from_slaves);
+        config.map_or(MASTER, |config| config.broker_id)
+    }
+
     fn answer_pull(&mut self, pull: &Pull, found: &Found) -> Result<(), Refusal> {
-        let code = code_of(found.status, pull.offset);
+        let (code, found) = self.judged(pull, *found);
         let version = self.settings.version;
-        let bytes =
-            frame(&pull.to, code, found, version.number(), version.is_5(), &self.store, &self.entries)?;
+        let suggested = self.suggested(&pull.group);
+        let manner = Manner { version: version.number(), sys_flags: version.is_5(), suggested };
+        let bytes = frame(&pull.to, code, &found, manner, &self.store, &self.entries)?;
         self.offsets.set_pulled(&pull.group, &pull.topic, pull.queue_id, found.next);
         self.answer_bytes(&pull.to, code, bytes);
         Ok(())

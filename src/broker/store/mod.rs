@@ -64,6 +64,37 @@ impl Store {
         Ok(Placed { position, size, queue_offset })
     }
 
+    /// Up to `most` bytes of the log from `from` on, in which the first record may begin and the last one break off.
+    pub(crate) fn copy(&self, from: u64, most: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        if from < self.log.end() {
+            self.log.read_some(from, most, &mut bytes)?;
+        }
+        Ok(bytes)
+    }
+
+    /// Appends a record of another store that was the same up to here, and enters it in its queue at its offset.
+    pub(crate) fn append_copy(
+        &mut self,
+        record: &[u8],
+        topic: &str,
+        queue_id: i32,
+        offset: i64,
+        tag: i64,
+    ) -> io::Result<()> {
+        let size = u32::try_from(record.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        let position = self.log.append(record)?;
+        let index = self.index(topic, queue_id);
+        // Queues that the other one has cut, or begun anew, go on at a lower offset.
+        index.truncate(index.min(), offset)?;
+        index.push(Entry { position, size, tag }).map(drop)
+    }
+
+    /// Appends a record that is in no queue any more.
+    pub(crate) fn append_lost(&mut self, record: &[u8]) -> io::Result<()> {
+        self.log.append(record).map(drop)
+    }
+
     /// The first offset of a queue and the one after its last; `(0, 0)` of a queue never written to.
     pub(crate) fn range(&self, topic: &str, queue_id: i32) -> (i64, i64) {
         self.queue(topic, queue_id).map_or((0, 0), |index| (index.min(), index.max()))

@@ -13,7 +13,7 @@ use crossbeam_channel::Sender;
 use super::locks::LockWishes;
 use super::polled::ByHand;
 use super::requests::{Answer, Request, Requests};
-use crate::client::{Notice, ShutdownReport, panic_text};
+use crate::client::{Notice, Role, ShutdownReport, panic_text};
 use crate::consumer::assignment::{Action, Ask, Assignment, FAR, Policy, REVOKE_TIME, REVOKE_TIME_LOCKED};
 use crate::consumer::events::Event;
 use crate::consumer::fetch::Correction;
@@ -41,8 +41,10 @@ pub(super) struct Group<S> {
     commit_at: Instant,
     /// To be committed then, since nothing was left to do.
     idle: BTreeSet<(Instant, u64)>,
-    /// Brokers whose connection was lost: they may come back with older offsets.
+    /// Addresses whose connection was lost: they may come back with older offsets.
     lost: HashSet<Arc<str>>,
+    /// The address that has the offsets, by the name of the broker: its master, or a slave while that is away.
+    keepers: HashMap<Arc<str>, Arc<str>>,
     /// How often the route of the retry topic was asked for in vain, and when it is next.
     retry_asks: usize,
     retry_ask_at: Option<Instant>,
@@ -97,6 +99,7 @@ impl<S: Outside> Group<S> {
             commit_at: later(now, core.settings().commit_interval),
             idle: BTreeSet::new(),
             lost: HashSet::new(),
+            keepers: HashMap::new(),
             retry_asks: 0,
             retry_ask_at: None,
             peers: Peers::default(),
@@ -215,8 +218,8 @@ impl<S: Outside> Group<S> {
             Notice::Disconnected { address, error } => {
                 if let Some(name) = self.core.broker_name(&address) {
                     self.doubt_locks(&name);
-                    self.lost.insert(name);
                 }
+                self.lost.insert(address.clone());
                 let event = Event::Disconnected { server: address.to_string(), error: error.to_string() };
                 self.core.emit(event);
             }
@@ -594,10 +597,17 @@ impl<S: Outside> Group<S> {
         self.commit_by_hand(queue, requests);
     }
 
-    /// A broker that was away may have come back with older offsets than it confirmed before.
+    /// A broker that was away may have come back with older offsets than it confirmed before; and a slave that stands in
+    /// for its master, or a master that is back, may never have heard of them.
     fn recommit(&mut self, address: &str, requests: &mut Requests<S>) {
         let Some(name) = self.core.broker_name(address) else { return };
-        if !self.lost.remove(&name) {
+        let Some((keeper, _)) = self.core.broker_address(&name, Role::Any) else { return };
+        if *keeper != *address {
+            return;
+        }
+        let was_lost = self.lost.remove(&keeper);
+        let before = self.keepers.insert(name.clone(), keeper.clone());
+        if !was_lost && before.is_none_or(|before| before == keeper) {
             return;
         }
         let queues: Vec<MessageQueue> =
