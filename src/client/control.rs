@@ -64,6 +64,8 @@ pub(super) struct Control {
     /// When connections are to be looked at for silence.
     suspects_at: Instant,
     look_up_at: Option<Instant>,
+    /// With the feature `metrics`.
+    metrics_at: Option<Instant>,
     _ticks: Ticks,
 }
 
@@ -83,6 +85,7 @@ impl Control {
             watch: RouteWatch::new(instance.config.route_interval),
             beats: Beats::new(instance.config.heartbeat_interval),
             look_up_at: instance.config.look_up.is_some().then(|| now + routes::LOOK_UP_INTERVAL),
+            metrics_at: cfg!(feature = "metrics").then(|| now + METRICS_INTERVAL),
             suspects_at: now + SUSPECTS_INTERVAL,
             questions: HashMap::new(),
             next_tag: 0,
@@ -118,7 +121,7 @@ impl Control {
     }
 
     fn next_due(&self) -> Instant {
-        let dues = [self.watch.next_due(), self.beats.next_due(), self.look_up_at];
+        let dues = [self.watch.next_due(), self.beats.next_due(), self.look_up_at, self.metrics_at];
         dues.into_iter().flatten().fold(self.suspects_at, Instant::min)
     }
 
@@ -134,6 +137,10 @@ impl Control {
         }
         if self.look_up_at.is_some_and(|at| now >= at) {
             self.look_up_name_servers(now);
+        }
+        if self.metrics_at.is_some_and(|at| now >= at) {
+            self.metrics_at = Some(now + METRICS_INTERVAL);
+            self.instance.publish_all();
         }
         self.instance.flush();
     }
@@ -254,3 +261,4 @@ impl Time {
 }
 
 const SUSPECTS_INTERVAL: Duration = Duration::from_secs(10);
+const METRICS_INTERVAL: Duration = Duration::from_secs(10);

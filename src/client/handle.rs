@@ -171,6 +171,7 @@ impl Instance {
         for hook in hooks.into_iter().flatten() {
             hook(left());
         }
+        self.publish();
         drop(self.inbox.send(Input::Stop));
         let control = self.control.lock().take();
         if control.is_some_and(|thread| thread.join().is_err()) {

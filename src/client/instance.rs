@@ -317,8 +317,12 @@ impl Instance {
 
     /// Removes a member: no heartbeat names it from now on. Brokers are not told, see [`leave`](Self::leave).
     pub(crate) fn unregister(&self, kind: MemberKind, group: &str) {
-        self.members.lock().retain(|member| member.kind() != kind || member.group() != group);
+        let is_meant = |member: &Arc<dyn Member>| member.kind() == kind && member.group() == group;
+        let leaving = self.members().into_iter().find(|member| is_meant(member));
+        self.members.lock().retain(|member| !is_meant(member));
         self.members_changed();
+        // For the last time: nobody asks it any more.
+        leaving.inspect(|member| member.publish_metrics());
     }
 
     /// Removes a member and says goodbye to every broker that knows it, side by side; a goodbye waits for the

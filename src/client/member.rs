@@ -24,6 +24,8 @@ pub(crate) trait Member: Send + Sync {
     fn topics(&self) -> Vec<String>;
     /// Something happened. Called on `rmq-control`: the member takes a note, or posts to a channel of its own.
     fn notice(&self, notice: Notice);
+    /// Publishes its figures, for the feature `metrics`.
+    fn publish_metrics(&self) {}
     /// Ends it, within this time.
     fn shutdown(&self, grace: Duration) -> ShutdownReport;
 }

@@ -20,6 +20,7 @@ mod heartbeat;
 mod instance;
 mod life;
 mod member;
+pub(crate) mod metrics;
 mod name_server;
 mod namespace;
 pub(crate) mod random;

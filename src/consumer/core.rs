@@ -25,6 +25,7 @@ use super::slot::Slot;
 use super::stats::Waiting;
 use super::timer_loop::TimerEvent;
 use crate::client::Instance;
+use crate::client::metrics::Timing;
 use crate::client::trace::Tracer;
 use crate::message::{MessageQueue, Subscription};
 
@@ -45,6 +46,7 @@ pub(crate) struct Core {
     pub(crate) events: Hub,
     pub(crate) totals: Totals,
     pub(crate) figures: Figures,
+    pub(crate) timing: Timing,
     pub(crate) started_millis: i64,
     /// Messages that operators want consumed and that no thread has taken yet.
     pub(crate) directs: AtomicUsize,
@@ -134,6 +136,7 @@ impl Core {
             lock,
         } = parts;
         let started_millis = instance.clock().millis();
+        let timing = Timing::new(&instance, &plain_group, "rocketmq_consumer_listener_seconds");
         Self {
             group: instance.namespace().group(&plain_group).into(),
             plain_group,
@@ -149,6 +152,7 @@ impl Core {
             events: Hub::default(),
             totals: Totals::default(),
             figures: Figures::default(),
+            timing,
             started_millis,
             directs: AtomicUsize::new(0),
             suspended: AtomicBool::new(false),

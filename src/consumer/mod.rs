@@ -19,6 +19,8 @@ mod listener;
 mod local;
 mod lock_loop;
 mod loops;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod offset;
 mod order;
 mod outside;

@@ -42,6 +42,10 @@ pub(super) fn properties(core: &Core) -> BTreeMap<String, String> {
         ("consumeConcurrentlyMaxSpan", settings.max_span.to_string()),
         ("consumeTimeout", (settings.consume_timeout.as_secs() / 60).to_string()),
         ("maxReconsumeTimes", most_times(settings.max_reconsume_times)),
+        (
+            "suspendCurrentQueueTimeMillis",
+            settings.order.as_ref().map(|order| millis(order.suspend_time)).unwrap_or_default(),
+        ),
         ("pullBatchSize", settings.pull_batch_size.to_string()),
         ("pullBatchSizeInBytes", settings.pull_batch_bytes.to_string()),
         ("pullInterval", millis(settings.pull_interval)),

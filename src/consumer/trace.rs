@@ -32,7 +32,7 @@ pub(super) fn before(core: &Core, batch: &Batch) -> Option<Traced> {
     Some(Traced { call })
 }
 
-/// After it. `late`: the messages were sent back meanwhile.
+/// After it. `late`: it took longer than the consume timeout, and unless messages come in order, they were sent back.
 pub(super) fn after(
     core: &Core,
     traced: &Traced,
@@ -43,16 +43,17 @@ pub(super) fn after(
 ) {
     let Some(tracer) = &core.tracer else { return };
     let ended = core.instance.clock().millis();
+    let lost = late && core.settings.order.is_none();
     let millis = took.as_millis() / (batch.len().max(1) as u128);
     for place in 0..batch.len() {
         let answer = batch.answer_at(place);
         let Some(message) = batch.get(place).filter(|message| is_wanted(message)) else { continue };
-        let success = !late && answer.unwrap_or(verdict.status()) == ConsumeStatus::Success;
+        let success = !lost && answer.unwrap_or(verdict.status()) == ConsumeStatus::Success;
         let outcome = match (success, late) {
+            (_, true) => TOO_LATE,
             (true, _) => SUCCESS,
-            (false, true) => TOO_LATE,
-            (false, false) if answer.is_none() && verdict.error().is_some() => FAILED,
-            (false, false) => LATER,
+            _ if answer.is_none() && verdict.error().is_some() => FAILED,
+            _ => LATER,
         };
         tracer.add(Record::consumed(&Consumed {
             call: &traced.call,

@@ -165,6 +165,7 @@ impl Worker<'_> {
         let took = ended.saturating_sub(now);
         self.slot.counts.listener_time.record_alone(took);
         self.consumed.took(took);
+        core.timing.took(Duration::from_nanos(took));
         self.slot.counts.wait_time.record_alone(now.saturating_sub(born));
         let in_time = self.slot.end();
         if let Some(traced) = traced {

@@ -14,6 +14,25 @@
 //! `PushConsumer::stats` shows for each queue its lag, and why it is not pulling if it is not. Much `wait_time` with all
 //! threads busy asks for more threads or a faster listener; a lag without either, for more queues or members.
 //!
+//! # Metrics
+//!
+//! With the feature `metrics` a client publishes these through the facade of that name, every ten seconds and when a
+//! handle ends; times are told as they are taken. Install the recorder before the first client starts. All have the
+//! label `client` (its id), those of producers and consumers `group`, and some `topic`.
+//!
+//! | name | kind | what |
+//! |---|---|---|
+//! | `rocketmq_client_connections`, `…_pending_requests`, `…_cached_bytes`, `…_threads` | gauge | as in `ClientStats` |
+//! | `rocketmq_client_received_bytes_total`, `…_sent_bytes_total`, `…_lost_traces_total` | counter | likewise |
+//! | `rocketmq_producer_sent_messages_total`, `…_failed_messages_total`, `…_retries_total` | counter | as in `ProducerStats` |
+//! | `rocketmq_producer_in_flight_messages`, `…_in_flight_bytes` | gauge | likewise |
+//! | `rocketmq_producer_send_seconds` | histogram | from the call to the final result; a batch counts once |
+//! | `rocketmq_consumer_threads`, `…_busy_threads`, `…_cached_messages`, `…_cached_bytes` | gauge | as in `ConsumerStats` |
+//! | `rocketmq_consumer_reconsumed_messages_total`, `…_dead_letters_total` | counter | likewise |
+//! | `rocketmq_consumer_pulled_messages_total`, `…_succeeded_messages_total`, `…_failed_messages_total` | counter, by topic | likewise |
+//! | `rocketmq_consumer_queues`, `…_waiting_queues`, `…_lag_messages` | gauge, by topic | queues owned, those that are not pulling, and how far they are behind |
+//! | `rocketmq_consumer_listener_seconds` | histogram | each listener call, hooks included |
+//!
 //! # The log
 //!
 //! | line | meaning, and what to do |

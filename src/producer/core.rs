@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::client::metrics::Timing;
 use crate::client::trace::Tracer;
 use crate::client::{Instance, Life, Member, MemberKind, Notice, Route, ShutdownReport, bounded_grace};
 use crate::error::{Error, ErrorKind, Result};
@@ -41,6 +42,7 @@ pub(super) struct Core {
     pub(super) group: String,
     pub(super) tracer: Option<Arc<Tracer>>,
     pub(super) turns: RoundRobin,
+    pub(super) timing: Timing,
     pub(super) recorder: Recorder,
     pub(super) life: Life,
     /// Routes of topics that do not exist yet: made after the template topic, until the real ones are known.
@@ -52,6 +54,7 @@ pub(super) struct Core {
 impl Core {
     pub(super) fn new(instance: Arc<Instance>, settings: Settings, tracer: Option<Arc<Tracer>>) -> Self {
         Core {
+            timing: Timing::new(&instance, &settings.group, "rocketmq_producer_send_seconds"),
             group: instance.namespace().group(&settings.group),
             instance,
             settings,
@@ -192,6 +195,11 @@ impl Member for Core {
             }
             _ => {}
         }
+    }
+
+    #[cfg(feature = "metrics")]
+    fn publish_metrics(&self) {
+        super::metrics::publish(self);
     }
 
     fn shutdown(&self, grace: Duration) -> ShutdownReport {

@@ -249,7 +249,9 @@ impl<'a> UnderWay<'a> {
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        self.core.recorder.end(self.messages, self.bytes, self.began.elapsed(), self.stored);
+        let took = self.began.elapsed();
+        self.core.recorder.end(self.messages, self.bytes, took, self.stored);
+        self.core.timing.took(took);
         self.core.send_ended();
     }
 }

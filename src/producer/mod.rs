@@ -8,6 +8,8 @@ mod builder;
 mod check;
 mod core;
 mod handle;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod receipt;
 mod select;
 mod send;

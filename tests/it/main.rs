@@ -20,6 +20,8 @@ mod flow;
 mod group;
 mod hooks;
 mod life;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod network;
 mod offsets;
 mod operations;

@@ -62,6 +62,11 @@ impl Member for Membership {
         }
     }
 
+    #[cfg(feature = "metrics")]
+    fn publish_metrics(&self) {
+        crate::consumer::metrics::publish(&self.0.core);
+    }
+
     fn shutdown(&self, grace: Duration) -> ShutdownReport {
         Inner::shutdown(&self.0, grace)
     }
