@@ -89,7 +89,7 @@ fn running_info(core: &Core, command: &RemotingCommand) -> Result<Vec<u8>, Strin
         properties: running::properties(core),
         status_table: running::status_table(core),
         subscription_set: core.subscriptions().values().map(|one| SubscriptionData::from(&**one)).collect(),
-        user_consumer_info: Some(BTreeMap::new()),
+        user_consumer_info: Some(running::remarks(core)),
     };
     Ok(info.write())
 }

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::core::Core;
 use super::peers::SHARES_AMONG_SUBSCRIBERS;
-use super::slot::Slot;
+use super::process_queue::ProcessQueue;
+use super::slot::{Running, Slot};
 use crate::message::ConsumeFrom;
 use crate::protocol::body::ConsumeRates;
 
@@ -91,6 +92,26 @@ pub(super) fn status_table(core: &Core) -> BTreeMap<String, ConsumeRates> {
         (topic.to_owned(), rates)
     });
     rates.into_iter().collect()
+}
+
+/// The queues about which there is something to say: that they are not pulling, what went wrong with them last, how long
+/// the oldest call has been running.
+pub(super) fn remarks(core: &Core) -> BTreeMap<String, String> {
+    let now = core.now();
+    let slots = core.slots();
+    let running: Vec<Running> = slots.iter().filter_map(|slot| slot.running(now)).collect();
+    let of_queue = |process: &ProcessQueue| {
+        let mine = running.iter().filter(|call| call.work.queue.id() == process.id());
+        let oldest = mine.map(|call| call.since).max().map(|since| format!("a call runs for {since:.1?}"));
+        let waiting = process.facts.waiting().map(|(why, since)| {
+            format!("not pulling for {:.1?}: {why}", now.saturating_duration_since(since))
+        });
+        let error = process.facts.last_error().map(|error| format!("last error: {error}"));
+        [oldest, waiting, error].into_iter().flatten().collect::<Vec<_>>().join("; ")
+    };
+    let all = core.owned();
+    let remarks = all.iter().map(|process| (process.queue().to_string(), of_queue(process)));
+    remarks.filter(|(_, remark)| !remark.is_empty()).collect()
 }
 
 /// What stands where Java has the stacks of its threads: a line for each thread of this consumer and its client.

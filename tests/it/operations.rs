@@ -106,6 +106,7 @@ fn rates_are_those_of_the_last_minute_hour_and_day() {
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
+/// Pain M5.
 #[test]
 fn the_thread_list_says_what_each_thread_is_doing() {
     let broker = orders(1);
@@ -114,11 +115,17 @@ fn the_thread_list_says_what_each_thread_is_doing() {
     let consumer = billing()
         .name_servers(broker.name_server())
         .consume_threads(2)
+        .pull_threshold_messages(1)
         .consume_concurrently(move |_| passing.pass())
         .start()
         .unwrap();
     broker.put(&Message::new("orders", "slow")).unwrap();
     gate.wait_for(1);
+    let remark = || running_info(&broker, false).user_consumer_info.unwrap().remove("orders@broker-a:0");
+    until("it is said why the queue stands still", || {
+        remark()
+            .is_some_and(|remark| remark.contains("a call runs for") && remark.contains("not pulling for"))
+    });
     let threads = running_info(&broker, true).jstack.expect("it was asked for");
     let lines: Vec<&str> = threads.lines().collect();
     for name in ["rmq-io", "rmq-control", "rmq-pull", "rmq-timer", "rmq-rebalance"] {
