@@ -26,6 +26,7 @@ mod network;
 mod offsets;
 mod operations;
 mod orderly;
+mod orderly_random;
 mod producer;
 mod programs;
 mod pull;

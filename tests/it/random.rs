@@ -18,10 +18,10 @@ const GROUP: &str = "random";
 type Accepted = Arc<Mutex<HashMap<String, u32>>>;
 
 /// splitmix64: small, and the same everywhere.
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -29,7 +29,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, n: u64) -> u64 {
+    pub fn below(&mut self, n: u64) -> u64 {
         self.next() % n
     }
 }
@@ -183,14 +183,14 @@ impl World {
     }
 }
 
-fn seed() -> u64 {
+pub fn seed() -> u64 {
     let given = std::env::var("RMQ_RANDOM_SEED").ok().and_then(|text| text.parse().ok());
     given.unwrap_or_else(|| {
         u64::from(std::process::id()) ^ std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64
     })
 }
 
-fn time() -> Duration {
+pub fn time() -> Duration {
     let given = std::env::var("RMQ_RANDOM_SECONDS").ok().and_then(|text| text.parse().ok());
     Duration::from_secs(given.unwrap_or(4))
 }

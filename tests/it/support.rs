@@ -158,13 +158,18 @@ pub struct Ticking(Arc<AtomicBool>, Option<std::thread::JoinHandle<()>>);
 
 impl Ticking {
     pub fn of(clock: &Clock) -> Self {
+        Self::faster(clock, 1)
+    }
+
+    /// At so many times the usual pace.
+    pub fn faster(clock: &Clock, times: u32) -> Self {
         let (stop, clock) = (Arc::new(AtomicBool::new(false)), clock.clone());
         let stopped = stop.clone();
         let thread = std::thread::spawn(move || {
             let mut last = Instant::now();
             while !stopped.load(Ordering::SeqCst) {
                 std::thread::sleep(Duration::from_millis(2));
-                clock.advance(last.elapsed());
+                clock.advance(last.elapsed() * times);
                 last = Instant::now();
             }
         });
