@@ -5,7 +5,8 @@
 mod scenarios;
 
 use scenarios::{
-    Target, broadcast, crash, eventually, everything, filters, pause, resume, retries, sending, shared_group,
+    Target, broadcast, crash, eventually, everything, filters, in_order, pause, resume, retries, sending,
+    shared_group,
 };
 use std::fs;
 use std::path::Path;
@@ -18,6 +19,11 @@ fn everything_sent_is_consumed_once() {
 }
 
 #[test]
+fn order_holds_through_failures_members_and_a_restart() {
+    in_order::order_holds_through_failures_members_and_a_restart(&Apache);
+}
+
+#[test]
 fn every_way_of_sending_arrives() {
     sending::every_way_of_sending_arrives(&Apache);
 }
@@ -25,6 +31,11 @@ fn every_way_of_sending_arrives() {
 #[test]
 fn retries_end_as_a_dead_letter() {
     retries::retries_end_as_a_dead_letter(&Apache);
+}
+
+#[test]
+fn ours_and_java_share_a_group_in_order() {
+    shared_group::ours_and_java_share_a_group_in_order(&Apache);
 }
 
 #[test]

@@ -1,11 +1,16 @@
 //! The scenarios against the embedded broker. `tests/apache/run` runs the same ones against Apache RocketMQ.
 
 use crate::scenarios::embedded::Embedded;
-use crate::scenarios::{broadcast, crash, everything, filters, resume, retries, sending};
+use crate::scenarios::{broadcast, crash, everything, filters, in_order, resume, retries, sending};
 
 #[test]
 fn everything_sent_is_consumed_once() {
     everything::everything_sent_is_consumed_once(&Embedded::start());
+}
+
+#[test]
+fn order_holds_through_failures_members_and_a_restart() {
+    in_order::order_holds_through_failures_members_and_a_restart(&Embedded::start());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //!
 //! `RMQ_RANDOM_SECONDS` makes it longer (default 4), `RMQ_RANDOM_SEED` repeats one.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -65,11 +66,17 @@ impl Witness {
     }
 }
 
+struct Member {
+    consumer: PushConsumer,
+    /// Its listener takes its time from now on.
+    slow: Arc<AtomicBool>,
+}
+
 struct World {
     broker: Broker,
     _ticking: Ticking,
     random: Random,
-    members: Vec<PushConsumer>,
+    members: Vec<Member>,
     /// Cut off from the broker for ever.
     ghosts: Vec<PushConsumer>,
     witness: Arc<Mutex<Witness>>,
@@ -98,6 +105,8 @@ impl World {
     fn join(&mut self) {
         self.joined += 1;
         let (name, moody, witness) = (self.joined, self.random.next(), self.witness.clone());
+        let slow = Arc::new(AtomicBool::new(false));
+        let is_slow = slow.clone();
         let listener = move |batch: &Batch| {
             let message = &batch[0];
             let id = usize::try_from(message.queue().queue_id()).unwrap();
@@ -105,7 +114,9 @@ impl World {
             witness.lock().unwrap().enter(name, id, offset);
             let again = u64::from(message.reconsume_times());
             let mood = Random(moody ^ offset.unsigned_abs() ^ again << 40 ^ (id as u64) << 50).next();
-            if mood % 10 == 0 {
+            if is_slow.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(50));
+            } else if mood % 10 == 0 {
                 std::thread::sleep(Duration::from_millis(mood % 7));
             }
             let accepts = mood % 23 != 0;
@@ -128,32 +139,39 @@ impl World {
         });
         // While the broker is away a start may fail; there will be another.
         match member {
-            Ok(member) => self.members.push(member),
+            Ok(consumer) => self.members.push(Member { consumer, slow }),
             Err(error) => log::info!("a member could not start: {error}"),
         }
     }
 
-    fn take_member(&mut self) -> Option<PushConsumer> {
+    fn take_member(&mut self) -> Option<Member> {
         let at = self.random.below(self.members.len().max(1) as u64);
         (!self.members.is_empty()).then(|| self.members.swap_remove(usize::try_from(at).unwrap()))
     }
 
     fn leave(&mut self) {
         if let Some(member) = self.take_member() {
-            let report = member.shutdown(Duration::from_secs(10) * PACE);
+            let report = member.consumer.shutdown(Duration::from_secs(10) * PACE);
             // With the broker in trouble, something may stay unconfirmed, and the report says so.
             assert!(report.is_clean() || self.troubled, "{report}");
         }
     }
 
-    /// A member loses the broker for ever: as one that was killed, or as one whose machine was unplugged, which still
-    /// works on what it has.
-    fn cut_off(&mut self) {
-        let Some(member) = self.take_member() else { return };
-        let reaction = if self.random.below(2) == 0 { Reaction::Ignore } else { Reaction::Disconnect };
-        let id = member.client().client_id().to_owned();
+    /// A member loses the broker for ever: as one that was killed, or as one whose cable was pulled, which knows nothing
+    /// of it and has more to do than its locks last.
+    fn cut_off(&mut self) -> Result<()> {
+        let Some(Member { consumer, slow }) = self.take_member() else { return Ok(()) };
+        let mut reaction = Reaction::Disconnect;
+        if self.random.below(2) == 0 {
+            reaction = Reaction::Ignore;
+            slow.store(true, Ordering::SeqCst);
+            self.send(150 * QUEUES as u64)?;
+            self.go_on();
+        }
+        let id = consumer.client().client_id().to_owned();
         self.broker.fault(Fault::on_any(reaction).client_id(id).forever());
-        self.ghosts.push(member);
+        self.ghosts.push(consumer);
+        Ok(())
     }
 
     fn forget_locks(&mut self) -> Result<()> {
@@ -209,7 +227,7 @@ impl World {
         }
         self.broker.wait(SOON, |state| state.lag(GROUP, "orders") == 0)?;
         for member in self.members.drain(..) {
-            let report = member.shutdown(Duration::from_secs(10) * PACE);
+            let report = member.consumer.shutdown(Duration::from_secs(10) * PACE);
             assert!(report.is_clean(), "{report}");
         }
         for ghost in self.ghosts.drain(..) {
@@ -234,7 +252,7 @@ fn no_two_members_are_in_a_queue_at_once_and_its_order_is_never_broken() -> Resu
         match world.random.below(20) {
             0..=3 if world.members.len() < 3 => world.join(),
             4 | 5 => world.leave(),
-            6 if world.ghosts.len() < 3 => world.cut_off(),
+            6 if world.ghosts.len() < 3 => world.cut_off()?,
             7 => world.forget_locks()?,
             8 => world.broker.cut_connections(),
             9 | 10 => world.trouble(),

@@ -7,7 +7,9 @@ import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendStatus;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
@@ -23,6 +25,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
  * Peer produce NAMESRV TOPIC FIRST COUNT       sends the bodies FIRST, FIRST+1, …; every tenth in a batch of ten,
  *                                              every hundredth is long enough to be compressed
  * Peer consume NAMESRV GROUP TOPIC             a push consumer, until a line comes on standard input, or its end
+ * Peer consume-in-order NAMESRV GROUP TOPIC    the same, orderly
  * </pre>
  *
  * A body is a number, and then words. "7 fails 2" is not accepted before its third delivery.
@@ -33,9 +36,11 @@ public class Peer {
         if (args.length == 5 && args[0].equals("produce")) {
             produce(args[1], args[2], Long.parseLong(args[3]), Integer.parseInt(args[4]));
         } else if (args.length == 4 && args[0].equals("consume")) {
-            consume(args[1], args[2], args[3]);
+            consume(args[1], args[2], args[3], false);
+        } else if (args.length == 4 && args[0].equals("consume-in-order")) {
+            consume(args[1], args[2], args[3], true);
         } else {
-            System.err.println("usage: Peer produce NAMESRV TOPIC FIRST COUNT | Peer consume NAMESRV GROUP TOPIC");
+            System.err.println("usage: Peer produce NAMESRV TOPIC FIRST COUNT | Peer consume[-in-order] NAMESRV GROUP TOPIC");
             System.exit(2);
         }
         System.exit(0);
@@ -72,7 +77,7 @@ public class Peer {
         return new Message(topic, "peer", "key-" + number, body.getBytes(StandardCharsets.UTF_8));
     }
 
-    static void consume(String namesrv, String group, String topic) throws Exception {
+    static void consume(String namesrv, String group, String topic, boolean inOrder) throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
         consumer.setNamesrvAddr(namesrv);
         consumer.setPollNameServerInterval(Integer.getInteger("peer.route.interval", 30_000));
@@ -82,17 +87,13 @@ public class Peer {
         }
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(topic, "*");
-        consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
-            boolean accepted = true;
-            for (MessageExt message : messages) {
-                String body = new String(message.getBody(), StandardCharsets.UTF_8);
-                accepted &= message.getReconsumeTimes() >= failures(body);
-                event("\"event\":\"message\",\"body\":\"%s\",\"queue\":%d,\"offset\":%d,\"reconsumed\":%d",
-                    body.length() > 40 ? body.substring(0, 40) : body, message.getQueueId(), message.getQueueOffset(),
-                    message.getReconsumeTimes());
-            }
-            return accepted ? ConsumeConcurrentlyStatus.CONSUME_SUCCESS : ConsumeConcurrentlyStatus.RECONSUME_LATER;
-        });
+        if (inOrder) {
+            consumer.registerMessageListener((MessageListenerOrderly) (messages, context) ->
+                accept(messages) ? ConsumeOrderlyStatus.SUCCESS : ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT);
+        } else {
+            consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) ->
+                accept(messages) ? ConsumeConcurrentlyStatus.CONSUME_SUCCESS : ConsumeConcurrentlyStatus.RECONSUME_LATER);
+        }
         consumer.start();
         event("\"event\":\"started\",\"client_id\":\"%s\"", consumer.buildMQClientId());
         ScheduledExecutorService reporter = Executors.newSingleThreadScheduledExecutor();
@@ -101,6 +102,18 @@ public class Peer {
         consumer.shutdown();
         reporter.shutdownNow();
         event("\"event\":\"stopped\"");
+    }
+
+    static boolean accept(List<MessageExt> messages) {
+        boolean accepted = true;
+        for (MessageExt message : messages) {
+            String body = new String(message.getBody(), StandardCharsets.UTF_8);
+            accepted &= message.getReconsumeTimes() >= failures(body);
+            event("\"event\":\"message\",\"body\":\"%s\",\"queue\":%d,\"offset\":%d,\"reconsumed\":%d",
+                body.length() > 40 ? body.substring(0, 40) : body, message.getQueueId(), message.getQueueOffset(),
+                message.getReconsumeTimes());
+        }
+        return accepted;
     }
 
     /** How often a message with this body is not accepted. */

@@ -64,6 +64,11 @@ fn retries_of_java_end_as_a_dead_letter() {
 }
 
 #[test]
+fn ours_and_java_share_a_group_in_order() {
+    shared_group::ours_and_java_share_a_group_in_order(&Embedded::start());
+}
+
+#[test]
 fn ours_and_java_share_a_group() {
     shared_group::ours_and_java_share_a_group(&Embedded::start());
 }

@@ -1,6 +1,6 @@
 //! The official Java client in a process of its own: `tests/java/Peer.java`, and what it reports.
 
-use super::tally::{Member, Tally};
+use super::tally::{Member, Place, Tally};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -49,7 +49,23 @@ impl JavaPeer {
         options: &[&str],
         tally: &Arc<Tally>,
     ) -> JavaPeer {
-        let peer = JavaPeer::spawn(&["consume", name_server, group, topic], options, tally);
+        JavaPeer::started("consume", name_server, group, topic, options, tally)
+    }
+
+    /// The same, in order.
+    pub fn consumer_in_order(name_server: &str, group: &str, topic: &str, tally: &Arc<Tally>) -> JavaPeer {
+        JavaPeer::started("consume-in-order", name_server, group, topic, &[], tally)
+    }
+
+    fn started(
+        how: &str,
+        name_server: &str,
+        group: &str,
+        topic: &str,
+        options: &[&str],
+        tally: &Arc<Tally>,
+    ) -> JavaPeer {
+        let peer = JavaPeer::spawn(&[how, name_server, group, topic], options, tally);
         peer.wait(START, "the start of the Java consumer", |report| report.started);
         peer
     }
@@ -155,7 +171,13 @@ fn take(event: &Value, seen: &Seen, tally: &Tally) {
         }
         Some("message") => {
             let body = event["body"].as_str().expect("a body");
-            tally.record(body, Member::Java, event["reconsumed"].as_u64().expect("a number") as u32);
+            let number = |name: &str| event[name].as_i64().expect("a number");
+            let place = Place {
+                queue: number("queue") as i32,
+                at_millis: number("t_ms") as u64,
+                offset: number("offset"),
+            };
+            tally.record(body, Member::Java, number("reconsumed") as u32, place);
         }
         _ => {}
     }

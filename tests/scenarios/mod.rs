@@ -9,6 +9,7 @@ pub mod crash;
 pub mod embedded;
 pub mod everything;
 pub mod filters;
+pub mod in_order;
 pub mod java;
 pub mod resume;
 pub mod retries;
@@ -69,6 +70,19 @@ pub fn member(client: &Client, group: &str, topic: &str, tally: &Arc<Tally>) -> 
         .subscribe(topic, "*")
         .consume_from(ConsumeFrom::FirstOffset)
         .consume_concurrently(move |batch| batch.each(|message| tally.take(message)));
+    start(&builder)
+}
+
+/// The same, in order; a message may fail twice before it becomes a dead letter.
+pub fn member_in_order(client: &Client, group: &str, topic: &str, tally: &Arc<Tally>) -> PushConsumer {
+    let tally = tally.clone();
+    let builder = PushConsumer::builder(group)
+        .client(client)
+        .subscribe(topic, "*")
+        .consume_from(ConsumeFrom::FirstOffset)
+        .suspend_time(Duration::from_millis(20))
+        .max_reconsume_times(2)
+        .consume_orderly(move |batch| batch.each(|message| tally.take(message)));
     start(&builder)
 }
 

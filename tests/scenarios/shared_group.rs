@@ -3,41 +3,70 @@
 
 use super::java::JavaPeer;
 use super::tally::{Member, Tally};
-use super::{SOON, Target, client, eventually, member, pause, producer, until_acknowledged};
+use super::{SOON, Target, client, eventually, member, member_in_order, pause, producer, until_acknowledged};
 use rocketmq_sync::{Client, Message, PushConsumer};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-const TOPIC: &str = "shared";
-const GROUP: &str = "shared-group";
+/// How the group consumes.
+struct Group {
+    topic: &'static str,
+    group: &'static str,
+    in_order: bool,
+}
+
+const CONCURRENT: Group = Group { topic: "shared", group: "shared-group", in_order: false };
+const IN_ORDER: Group = Group { topic: "shared-in-order", group: "shared-in-order-group", in_order: true };
 const QUEUES: usize = 8;
 
 /// How long the owners must stay the same to count as settled.
 const SETTLED: Duration = Duration::from_secs(5);
 
 pub fn ours_and_java_share_a_group(target: &dyn Target) {
-    target.create_topic(TOPIC, QUEUES as u32);
+    share(target, &CONCURRENT);
+}
+
+pub fn ours_and_java_share_a_group_in_order(target: &dyn Target) {
+    share(target, &IN_ORDER);
+}
+
+fn share(target: &dyn Target, group: &Group) {
+    target.create_topic(group.topic, QUEUES as u32);
     let (client, tally, stop) = (client(target), Tally::new(), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        let sending = scope.spawn(|| send_until(&stop, &client));
+        let sending = scope.spawn(|| send_until(&stop, &client, group.topic));
         // Also when a check fails: the scope waits for its threads.
         let stop = StopAtEnd(&stop);
-        let last = come_and_go(target, &client, &tally);
+        let last = come_and_go(target, &client, &tally, group);
         drop(stop);
         let sent = sending.join().expect("it ends when told");
         tally.wait_for(sent, SOON);
         let report = last.shutdown(SOON);
         assert!(report.is_clean(), "{report}");
         tally.assert_exactly(0..sent);
+        if group.in_order {
+            tally.assert_in_order();
+        }
     });
 }
 
 /// Returns the member that is left.
-fn come_and_go(target: &dyn Target, client: &Client, tally: &Arc<Tally>) -> PushConsumer {
-    let java = || JavaPeer::consumer(&target.name_server(), GROUP, TOPIC, &[], tally);
-    let ours = || member(client, GROUP, TOPIC, tally);
+fn come_and_go(target: &dyn Target, client: &Client, tally: &Arc<Tally>, group: &Group) -> PushConsumer {
+    let Group { topic, group, in_order } = *group;
+    let name_server = target.name_server();
+    let java = || match in_order {
+        false => JavaPeer::consumer(&name_server, group, topic, &[], tally),
+        true => JavaPeer::consumer_in_order(&name_server, group, topic, tally),
+    };
+    let ours = || match in_order {
+        false => member(client, group, topic, tally),
+        true => member_in_order(client, group, topic, tally),
+    };
+    let settles = |when: &str, ours: Option<(&PushConsumer, usize)>, java: Option<(&JavaPeer, usize)>| {
+        settles(topic, when, ours, java);
+    };
 
     let first = ours();
     let peer = java();
@@ -59,16 +88,21 @@ fn come_and_go(target: &dyn Target, client: &Client, tally: &Arc<Tally>) -> Push
 
     let second = ours();
     settles("ours has come again", Some((&second, QUEUES / 2)), Some((&peer, QUEUES / 2)));
-    peer.kill();
-    settles("Java was killed", Some((&second, QUEUES)), None);
+    if in_order {
+        // The locks of one that is killed would have to expire first.
+        peer.stop();
+    } else {
+        peer.kill();
+    }
+    settles("Java has gone", Some((&second, QUEUES)), None);
     second
 }
 
 /// The members come to own so many queues each, every queue has one owner, and it stays so.
-fn settles(when: &str, ours: Option<(&PushConsumer, usize)>, java: Option<(&JavaPeer, usize)>) {
+fn settles(topic: &str, when: &str, ours: Option<(&PushConsumer, usize)>, java: Option<(&JavaPeer, usize)>) {
     let owners = || {
         (
-            ours.map_or_else(BTreeSet::new, |(c, _)| owned(c)),
+            ours.map_or_else(BTreeSet::new, |(c, _)| owned(c, topic)),
             java.map_or_else(BTreeSet::new, |(p, _)| p.queues()),
         )
     };
@@ -85,20 +119,20 @@ fn settles(when: &str, ours: Option<(&PushConsumer, usize)>, java: Option<(&Java
     }
 }
 
-fn owned(consumer: &PushConsumer) -> BTreeSet<i32> {
+fn owned(consumer: &PushConsumer, topic: &str) -> BTreeSet<i32> {
     consumer
         .assignment()
         .iter()
-        .filter(|queue| queue.topic() == TOPIC)
+        .filter(|queue| queue.topic() == topic)
         .map(|queue| queue.queue_id())
         .collect()
 }
 
 /// Sends numbers at an easy pace; returns how many.
-fn send_until(stop: &AtomicBool, client: &Client) -> u64 {
+pub(super) fn send_until(stop: &AtomicBool, client: &Client, topic: &str) -> u64 {
     let (producer, mut number) = (producer(client), 0u64);
     while !stop.load(Ordering::Relaxed) {
-        let message = Message::new(TOPIC, number.to_string());
+        let message = Message::new(topic, number.to_string());
         until_acknowledged(|| producer.send(&message).map(drop));
         number += 1;
         pause(Duration::from_millis(2));
@@ -106,7 +140,7 @@ fn send_until(stop: &AtomicBool, client: &Client) -> u64 {
     number
 }
 
-struct StopAtEnd<'a>(&'a AtomicBool);
+pub(super) struct StopAtEnd<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for StopAtEnd<'_> {
     fn drop(&mut self) {

@@ -3,7 +3,7 @@
 use rocketmq_sync::MessageView;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// The deliveries of numbered messages. A body is a number, and then words: "7 fails 2" is not accepted before its
 /// third delivery. The Java peer reads bodies the same way.
@@ -18,6 +18,15 @@ pub struct Delivery {
     pub to: Member,
     pub at: Instant,
     pub reconsumed: u32,
+    pub place: Place,
+}
+
+/// Where a message was taken from, and when by the clock that all members look at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    pub queue: i32,
+    pub at_millis: u64,
+    pub offset: i64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,12 +43,14 @@ impl Tally {
     /// As the listener of a member of ours.
     pub fn take(&self, message: &MessageView) -> Result<(), String> {
         let body = message.body_str().map_err(|error| error.to_string())?;
-        self.record(body, Member::Ours, message.reconsume_times());
+        let at_millis = UNIX_EPOCH.elapsed().map_or(0, |time| time.as_millis() as u64);
+        let place = Place { queue: message.queue().queue_id(), at_millis, offset: message.queue_offset() };
+        self.record(body, Member::Ours, message.reconsume_times(), place);
         if message.reconsume_times() < failures(body) { Err(format!("{body:?} says so")) } else { Ok(()) }
     }
 
-    pub fn record(&self, body: &str, to: Member, reconsumed: u32) {
-        let delivery = Delivery { to, at: Instant::now(), reconsumed };
+    pub fn record(&self, body: &str, to: Member, reconsumed: u32, place: Place) {
+        let delivery = Delivery { to, at: Instant::now(), reconsumed, place };
         self.lock().entry(number(body)).or_default().push(delivery);
         self.changed.notify_all();
     }
@@ -89,6 +100,27 @@ impl Tally {
             missing.is_empty() && alien.is_empty(),
             "of {numbers:?} missing {missing:?}, not of them {alien:?}"
         );
+    }
+
+    /// In every queue each message followed the one before it, whoever was given it. A message that comes again follows
+    /// itself; whoever takes a queue over may go back to what the other had not committed.
+    pub fn assert_in_order(&self) {
+        let deliveries = self.lock();
+        let mut all: Vec<(Place, Member)> = deliveries.values().flatten().map(|d| (d.place, d.to)).collect();
+        drop(deliveries);
+        all.sort_by_key(|(place, _)| *place);
+        for queue in all.chunk_by(|(one, _), (next, _)| one.queue == next.queue) {
+            let mut last: Option<(i64, Member)> = None;
+            let mut end = 0;
+            for (place, member) in queue {
+                let follows = match last {
+                    Some((offset, by)) if by == *member => (offset..=offset + 1).contains(&place.offset),
+                    _ => place.offset <= end,
+                };
+                assert!(follows, "{member:?} was given {place:?} after {last:?}");
+                (last, end) = (Some((place.offset, *member)), end.max(place.offset + 1));
+            }
+        }
     }
 
     /// The numbers whose deliveries fulfil this.
