@@ -116,10 +116,10 @@ impl World {
             let mood = Random(moody ^ offset.unsigned_abs() ^ again << 40 ^ (id as u64) << 50).next();
             if is_slow.load(Ordering::SeqCst) {
                 std::thread::sleep(Duration::from_millis(50));
-            } else if mood % 10 == 0 {
+            } else if mood.is_multiple_of(10) {
                 std::thread::sleep(Duration::from_millis(mood % 7));
             }
-            let accepts = mood % 23 != 0;
+            let accepts = !mood.is_multiple_of(23);
             witness.lock().unwrap().leave(name, id, offset, accepts);
             if accepts { ConsumeStatus::Success } else { ConsumeStatus::ReconsumeLater }
         };
