@@ -6,6 +6,7 @@
 mod plan;
 
 use std::collections::{BTreeMap, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
@@ -14,11 +15,13 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use self::plan::Plan;
 use super::assignment::Asked;
 use super::core::Core;
+use super::events::Event;
 use super::lease::Renewal;
 use super::outside::{Outside, Request};
 use super::process_queue::ProcessQueue;
 use super::rebalance_loop::RebalanceEvent;
 use super::rebalance_loop::requests::{lock_batch, locked_queues, master};
+use crate::client::panic_text;
 use crate::clock::Waiter;
 use crate::protocol::Frame;
 use crate::remoting::{CallError, ReplySink};
@@ -37,13 +40,24 @@ pub(crate) enum LockEvent {
 pub(super) fn run(core: &Arc<Core>, waiter: &Waiter, events: &Receiver<LockEvent>, sink: ReplySink) {
     let mut locks = Locks::new(core.clone(), sink);
     loop {
-        match waiter.recv_deadline(events, Some(locks.plan.deadline())) {
-            Ok(LockEvent::Renew(broker)) => locks.renew_soon(&broker),
-            Ok(LockEvent::Answer(tag, answer)) => locks.answered(tag, answer),
+        let event = match waiter.recv_deadline(events, Some(locks.plan.deadline())) {
             Ok(LockEvent::Stop) | Err(RecvTimeoutError::Disconnected) => return,
-            Err(RecvTimeoutError::Timeout) => {}
+            Ok(event) => Some(event),
+            Err(RecvTimeoutError::Timeout) => None,
+        };
+        // A panic in here is a bug; it costs this renewal, and the next one comes in time.
+        let worked = catch_unwind(AssertUnwindSafe(|| {
+            event.into_iter().for_each(|event| locks.handle(event));
+            locks.renew_due();
+        }));
+        if let Err(panic) = worked {
+            let text = panic_text(&*panic).to_owned();
+            log::error!("rmq-lock panicked and goes on: {text}");
+            core.emit(Event::ThreadRestarted { thread: "rmq-lock".into(), panic: text });
+            // Its requests are forgotten, but not their numbers: answers to them may still come.
+            let next = locks.next;
+            locks = Locks { next, ..Locks::new(core.clone(), locks.sink) };
         }
-        locks.renew_due();
     }
 }
 
@@ -70,8 +84,12 @@ impl<S: Outside> Locks<S> {
         Self { core, sink, plan, under_way: HashMap::new(), next: 0 }
     }
 
-    fn renew_soon(&mut self, broker: &Arc<str>) {
-        self.plan.wish(broker, self.core.now());
+    fn handle(&mut self, event: LockEvent) {
+        match event {
+            LockEvent::Renew(broker) => self.plan.wish(&broker, self.core.now()),
+            LockEvent::Answer(tag, answer) => self.answered(tag, answer),
+            LockEvent::Stop => {}
+        }
     }
 
     fn renew_due(&mut self) {

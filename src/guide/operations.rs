@@ -82,4 +82,5 @@
 //! # Ending
 //!
 //! Call `shutdown` with a grace longer than a usual listener call, and look at `ShutdownReport::is_clean`. A killed
-//! process repeats what it had not committed.
+//! process repeats what it had not committed; if it consumed in order, its queues come to others when their locks
+//! expire, a minute after the last renewal.

@@ -11,12 +11,12 @@ use crate::support::{
 };
 use crate::wire::Wire;
 use rocketmq_sync::broker::{Broker, Fault, Lose, Reaction};
-use rocketmq_sync::consumer::{Event, Waiting};
+use rocketmq_sync::consumer::{Event, LocalOffsets, Waiting};
 use rocketmq_sync::testing::protocol::RemotingCommand;
 use rocketmq_sync::testing::protocol::body::{LockBatchAnswer, LockBatchRequest};
 use rocketmq_sync::{
-    Batch, ConsumeStatus, Message, MessageQueue, PushConsumer, RequestCode, ResponseCode, dead_letter_topic,
-    retry_topic,
+    Batch, ConsumeStatus, Message, MessageModel, MessageQueue, PushConsumer, RequestCode, ResponseCode,
+    dead_letter_topic, retry_topic,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -699,6 +699,41 @@ fn a_reset_waits_for_the_call_and_goes_on_in_order_under_the_same_lock() {
     assert_eq!(order, ["0", "1", "2", "3", "0", "1", "2", "3", "4", "5"]);
     assert_eq!(broker.inspect().requests(RequestCode::LOCK_BATCH_MQ), locks);
     assert!(consumer.shutdown(SOON).is_clean());
+}
+
+#[test]
+fn broadcasting_in_order_needs_no_lock_and_gives_up_what_fails() {
+    let broker = orders(2);
+    let start = |lanes: &Lanes, seen: &Seen| {
+        let noting = seen.clone();
+        billing()
+            .name_servers(broker.name_server())
+            .message_model(MessageModel::Broadcasting)
+            .local_offsets(LocalOffsets::Memory)
+            .suspend_time(SHORT)
+            .max_reconsume_times(2)
+            .consume_orderly(lanes.listener(move |batch| {
+                noting.note(batch);
+                if body(&batch[0]) == "4" { ConsumeStatus::ReconsumeLater } else { ConsumeStatus::Success }
+            }))
+            .start()
+            .unwrap()
+    };
+    let all: Vec<(Lanes, Seen)> = (0..2).map(|_| Default::default()).collect();
+    let members: Vec<PushConsumer> = all.iter().map(|(lanes, seen)| start(lanes, seen)).collect();
+    for n in 0..20 {
+        broker.put(&Message::new("orders", n.to_string()).queue(&queue(n % 2))).unwrap();
+    }
+    for ((lanes, seen), member) in all.iter().zip(&members) {
+        seen.wait(22);
+        until("all but the one", || member.stats().succeeded == 19);
+        assert_eq!(seen.counts()["4"], 3);
+        assert_eq!(member.stats().given_up, 1);
+        lanes.of(&queue(0), |lane| assert!(lane.accepted.iter().copied().eq((0..10).filter(|n| *n != 2))));
+        lanes.of(&queue(1), |lane| assert!(lane.accepted.iter().copied().eq(0..10)));
+    }
+    assert_eq!(broker.inspect().requests(RequestCode::LOCK_BATCH_MQ), 0);
+    members.iter().for_each(|member| assert!(member.shutdown(SOON).is_clean()));
 }
 
 #[test]
