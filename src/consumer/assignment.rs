@@ -249,7 +249,9 @@ impl Assignment {
     pub fn stored(&mut self, answer: Result<Option<Offset>, String>, now: Instant) -> Vec<Action> {
         match (self.phase.clone(), answer) {
             (Phase::Resolving { ask: Ask::Stored, .. }, Ok(Some(at))) => {
-                self.acked = Some(at);
+                // Brokers say 0 as well while the queue is young and nothing is stored: until it is, a start after that
+                // would evaluate the setting, and operators cannot reset the group.
+                self.acked = (at > Offset::ZERO).then_some(at);
                 self.activate(at, StartReason::Stored)
             }
             (Phase::Resolving { ask: Ask::Stored, .. }, Ok(None)) => self.without_stored(),
@@ -722,6 +724,18 @@ mod tests {
                 "{from:?}"
             );
         }
+    }
+
+    /// While a queue is young, a broker answers so for a group that has nothing stored.
+    #[test]
+    fn a_start_at_zero_is_committed_even_if_it_seems_to_be_stored() {
+        let now = Instant::now();
+        let (mut queue, _) = Assignment::new(policy(ConsumeFrom::LastOffset), false, now);
+        let activate = Action::Activate { start: Offset::ZERO, reason: StartReason::Stored };
+        assert_eq!(queue.stored(Ok(Some(Offset::ZERO)), now), [activate, Action::Commit(Offset::ZERO)]);
+        queue.committed(Ok(()), now, Offset::ZERO);
+        assert_eq!(queue.acked(), Some(Offset::ZERO));
+        assert_eq!(queue.commit_due(Offset::ZERO), []);
     }
 
     #[test]

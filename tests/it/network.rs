@@ -334,6 +334,6 @@ fn an_operator_may_have_a_dead_letter_consumed_directly() {
     assert_eq!(result.consume_result, DirectResult::Success);
     let last = seen.messages().pop().unwrap();
     assert_eq!((body(&last), last.origin_topic(), seen.len()), ("0", "orders", 2));
-    assert_eq!(broker.inspect().committed("billing", &queue(0)).unwrap_or(1), 1);
+    broker.wait(SOON, |state| state.committed("billing", &queue(0)) == Some(1)).unwrap();
     assert!(consumer.shutdown(SOON).is_clean());
 }
