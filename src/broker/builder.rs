@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::classes::Class;
 use super::delay::standard_levels;
 use super::handle::Broker;
 use super::names::NameServer;
@@ -16,7 +17,7 @@ use super::tls::TlsFiles;
 use crate::Result;
 use crate::clock::Clock;
 use crate::error::{Error, Mistake};
-use crate::message::topic_problem;
+use crate::message::{MessageView, topic_problem};
 #[cfg(feature = "acl")]
 use crate::remoting::Credentials;
 
@@ -41,6 +42,7 @@ impl BrokerBuilder {
             clock: Clock::system(),
             version: Version::default(),
             delay_levels: standard_levels(),
+            classes: Vec::new(),
             #[cfg(feature = "acl")]
             accounts: Vec::new(),
             #[cfg(feature = "tls")]
@@ -101,6 +103,18 @@ impl BrokerBuilder {
     /// The delays of the levels, from level 1 on. Default: the standard 18, 1 s to 2 h.
     pub fn delay_levels(mut self, table: impl IntoIterator<Item = Duration>) -> Self {
         self.settings.delay_levels = table.into_iter().collect();
+        self
+    }
+
+    /// What the class filter of this name says of a message; makes the broker play the filter server of brokers up to
+    /// 4.2. The source that consumers bring is not looked at. May be called for several. Default: none, and no filter
+    /// server. Runs on the broker's thread, so it should be quick; a panic means no.
+    pub fn class_filter(
+        mut self,
+        class_name: impl Into<String>,
+        says: impl Fn(&MessageView) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.classes.push(Class::new(class_name.into(), says));
         self
     }
 

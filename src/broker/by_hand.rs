@@ -76,6 +76,7 @@ impl State {
     pub(crate) fn forget_connections(&mut self) {
         self.connections.clear();
         self.members.clear();
+        self.filters.forget_classes();
         self.holds.clear();
         self.relays.clear();
         self.forget_effects();

@@ -1,8 +1,9 @@
-//! The SQL92 filters that consumer groups have told the broker, ready to be asked.
+//! The filters that consumer groups have told the broker, ready to be asked: SQL92 and classes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::classes::Class;
 use super::sql::{Dialect, Sql};
 use crate::protocol::body::SubscriptionData;
 
@@ -10,6 +11,7 @@ use crate::protocol::body::SubscriptionData;
 #[derive(Debug, Default)]
 pub(crate) struct Filters {
     known: HashMap<(String, String), Filter>,
+    classes: HashMap<(String, String), Class>,
 }
 
 /// A filter with the version of its subscription.
@@ -50,8 +52,22 @@ impl Filters {
         self.known.get(&(group.to_owned(), topic.to_owned()))
     }
 
+    pub(crate) fn register_class(&mut self, group: String, topic: String, class: Class) {
+        self.classes.insert((group, topic), class);
+    }
+
+    pub(crate) fn class(&self, group: &str, topic: &str) -> Option<&Class> {
+        self.classes.get(&(group.to_owned(), topic.to_owned()))
+    }
+
+    /// Filter servers keep nothing over a restart.
+    pub(crate) fn forget_classes(&mut self) {
+        self.classes.clear();
+    }
+
     pub(crate) fn clear(&mut self) {
         self.known.clear();
+        self.classes.clear();
     }
 }
 

@@ -19,6 +19,7 @@
 
 mod builder;
 mod by_hand;
+mod classes;
 mod cluster;
 mod delay;
 mod faults;

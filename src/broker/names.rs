@@ -28,6 +28,8 @@ struct Registered {
     addresses: BTreeMap<i64, String>,
     topics: BTreeMap<String, TopicConfig>,
     hidden: BTreeSet<String>,
+    /// The ids that are filter servers, too.
+    filters: BTreeSet<i64>,
     read_only: bool,
 }
 
@@ -60,6 +62,11 @@ impl NameServer {
             entry.topics.clone_from(topics);
         }
         entry.addresses.insert(id, address.to_owned());
+    }
+
+    /// Says that a broker filters by class, too.
+    pub(crate) fn set_filter_server(&self, broker: &str, id: i64) {
+        self.tables.lock().brokers.entry(broker.to_owned()).or_default().filters.insert(id);
     }
 
     /// Takes one address of a broker away, and with the last one the broker.
@@ -123,6 +130,9 @@ impl NameServer {
             let Some(config) = entry.topics.get(topic) else { continue };
             route.queue_datas.push(queue_data(name, config, entry.read_only));
             route.broker_datas.push(broker_data(name, entry));
+            for address in entry.filters.iter().filter_map(|id| entry.addresses.get(id)) {
+                route.filter_server_table.insert(address.clone(), vec![address.clone()]);
+            }
         }
         (!route.broker_datas.is_empty()).then_some(route)
     }

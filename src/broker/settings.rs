@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::classes::Class;
 #[cfg(feature = "acl")]
 use super::rights::Rights;
 #[cfg(feature = "tls")]
@@ -69,6 +70,8 @@ pub(crate) struct Settings {
     pub(crate) clock: Clock,
     pub(crate) version: Version,
     pub(crate) delay_levels: Vec<Duration>,
+    /// With any of these it plays a filter server.
+    pub(crate) classes: Vec<Class>,
     /// Who may do what; nobody is asked while there is none.
     #[cfg(feature = "acl")]
     pub(crate) accounts: Vec<(Credentials, Rights)>,

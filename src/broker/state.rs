@@ -131,6 +131,9 @@ impl State {
         } else {
             self.names.register(name, *id, &address, &self.topics);
         }
+        if !self.settings.classes.is_empty() {
+            self.names.set_filter_server(name, *id);
+        }
     }
 
     pub(crate) fn is_slave(&self) -> bool {

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::classes::Class;
 use super::sql::Sql;
 use super::store::{Entry, Store};
+use crate::message::MessageQueue;
 use crate::protocol::StoredMessage;
 use crate::protocol::body::SubscriptionData;
 
@@ -16,6 +18,8 @@ pub(crate) enum Wanted {
     Tags(Arc<BTreeSet<i32>>),
     /// By the properties, which are in the log.
     Sql(Arc<Sql>),
+    /// By whatever a closure sees in the message.
+    Class(Class, MessageQueue),
 }
 
 impl Wanted {
@@ -32,13 +36,18 @@ impl Wanted {
             Self::All => true,
             // As in Java, the stored 64 bits are cut to 32.
             Self::Tags(codes) => codes.contains(&(entry.tag as i32)),
-            Self::Sql(sql) => {
-                let mut record = Vec::new();
-                let read = store.read(entry, &mut record).is_ok();
-                read && StoredMessage::decode(&record).is_ok_and(|message| sql.matches(&message.properties))
-            }
+            Self::Sql(sql) => read(entry, store).is_some_and(|record| {
+                StoredMessage::decode(&record).is_ok_and(|message| sql.matches(&message.properties))
+            }),
+            Self::Class(class, queue) => read(entry, store).is_some_and(|record| class.takes(record, queue)),
         }
     }
+}
+
+fn read(entry: Entry, store: &Store) -> Option<Vec<u8>> {
+    let mut record = Vec::new();
+    store.read(entry, &mut record).ok()?;
+    Some(record)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::classes;
 use crate::client::{Instance, failed_attempt};
 use crate::error::{Attempt, Error, Result};
 use crate::message::{Subscription, SubscriptionKind};
@@ -9,8 +10,8 @@ use crate::protocol::body::CheckClientConfig;
 use crate::protocol::{RemotingCommand, RequestCode, ResponseCode};
 use crate::remoting::CallError;
 
-/// Asks one broker of the topic, the next one if that cannot be reached. Tag filters need no asking, and for classes
-/// there is nobody to ask. `group` is the name that brokers know.
+/// Asks one broker of the topic, the next one if that cannot be reached. Tag filters need no asking, and
+/// classes are given to the filter servers. `group` is the name that brokers know.
 ///
 /// # Errors
 /// `InvalidInput` with the broker's words if the filter cannot be read, `Broker` if the broker filters by tag only,
@@ -23,7 +24,7 @@ pub(crate) fn check_filter(
 ) -> Result<()> {
     match subscription.kind {
         SubscriptionKind::Tag => return Ok(()),
-        SubscriptionKind::Class => return Err(no_filter_servers(instance, subscription)),
+        SubscriptionKind::Class => return classes::upload(instance, group, subscription, deadline),
         SubscriptionKind::Sql92 => {}
     }
     let route = instance.route_or_fetch(&subscription.topic, deadline)?;
@@ -62,16 +63,6 @@ fn failed(instance: &Instance, subscription: &Subscription, attempts: Vec<Attemp
     Error::failed(format_args!("subscribing topic {topic} with the filter `{filter}`"), attempts)
         .with_note(hint)
         .with_topic(&topic)
-}
-
-/// There are none in clusters of today.
-fn no_filter_servers(instance: &Instance, subscription: &Subscription) -> Error {
-    let topic = instance.namespace().strip(&subscription.topic);
-    let problem = format!(
-        "topic {topic} cannot be filtered by the class {}: that takes filter servers, which RocketMQ had up to 4.2",
-        subscription.expression
-    );
-    Error::invalid_input(problem).with_topic(&topic)
 }
 
 /// What to do about a refusal, where the broker does not say it.

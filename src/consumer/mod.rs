@@ -6,6 +6,7 @@ mod assignment;
 mod batch;
 mod budget;
 mod claims;
+mod classes;
 mod core;
 mod direct;
 mod events;

@@ -95,6 +95,13 @@ pub(crate) trait Outside: Sized {
     /// The time between two heartbeats.
     fn heartbeat_interval(&self) -> Duration;
 
+    /// One of the filter servers of a broker, for class filters.
+    fn filter_server(&self, _topic: &str, _address: &str) -> Option<Arc<str>> {
+        None
+    }
+    /// The filter servers of this broker are given the classes of this member again.
+    fn upload_classes(&self, _address: &str) {}
+
     /// The id of this member.
     fn client_id(&self) -> &str;
     /// The group as the wire has it.

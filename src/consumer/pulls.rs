@@ -20,9 +20,9 @@ use super::rebalance_loop::RebalanceEvent;
 use super::stats::Waiting;
 use super::timer_loop::{Due, TimerEvent};
 use crate::client::Role;
-use crate::message::Subscription;
+use crate::message::{Subscription, SubscriptionKind};
 use crate::protocol::ResponseCode;
-use crate::protocol::headers::PullMessage;
+use crate::protocol::headers::{PullMessage, pull_flag};
 
 /// All queues of a client that are fetched for.
 pub(super) struct Pulls<S: Outside> {
@@ -367,8 +367,16 @@ impl<S: Outside> Entry<S> {
             self.fetch.not_sent(why, self.core.now(), self.core.jitter());
             return false;
         };
+        let by_class = self.subscription.kind == SubscriptionKind::Class;
+        let server = if by_class { self.core.filter_server(queue.topic(), &address) } else { None };
+        if by_class && server.is_none() {
+            let why = format!("no filter server of {address} is known");
+            self.fetch.not_sent(why, self.core.now(), self.core.jitter());
+            return false;
+        }
         let settings = self.core.settings();
         let is_member = self.core.is_member();
+        let in_request = !is_member && !by_class;
         let header = PullMessage {
             consumer_group: self.core.group().to_string(),
             topic: queue.topic().to_owned(),
@@ -377,12 +385,14 @@ impl<S: Outside> Entry<S> {
             max_msg_nums: if single { 1 } else { settings.pull_batch_size },
             // Never with an offset to commit: brokers handle pulls and commits on different threads, so that the offset
             // of a pull could be stored after that of the last commit, and the next owner would repeat what lies between.
-            sys_flag: if is_member { SUSPEND } else { SUSPEND | SUBSCRIPTION },
+            sys_flag: SUSPEND
+                | if in_request { SUBSCRIPTION } else { 0 }
+                | if by_class { pull_flag::CLASS_FILTER } else { 0 },
             commit_offset: 0,
             suspend_timeout_millis: HOLD_MILLIS,
             sub_version: if is_member { self.subscription.version } else { 0 },
             // Of a group without members the broker knows no subscription.
-            subscription: (!is_member).then(|| self.subscription.expression.clone()),
+            subscription: in_request.then(|| self.subscription.expression.clone()),
             expression_type: Some(self.subscription.kind.name().to_owned()),
             max_msg_bytes: Some(settings.pull_batch_bytes),
             request_source: None,
@@ -392,7 +402,8 @@ impl<S: Outside> Entry<S> {
         self.queue.facts.last_pull.store(self.core.millis(), Ordering::Relaxed);
         self.core.totals().pulls.fetch_add(1, Ordering::Relaxed);
         let tag = self.queue.id() | u64::from(self.turn) << TURN_AT;
-        self.core.send(&address, Request::Pull(link, Box::new(header)), sink, tag);
+        let to = server.as_ref().unwrap_or(&address);
+        self.core.send(to, Request::Pull(link, Box::new(header)), sink, tag);
         self.asked = Some(address);
         true
     }

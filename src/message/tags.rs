@@ -1,6 +1,7 @@
 //! Tags: their hash codes, and what a consumer's filter says about them.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::filter::{Filter, FilterKind};
 use super::properties;
@@ -51,15 +52,17 @@ pub struct Subscription {
     pub codes: BTreeSet<i32>,
     /// Time of creation in ms: brokers keep the subscription with the greatest.
     pub version: i64,
+    /// The source of a class filter.
+    pub source: Option<Arc<str>>,
 }
 
 impl Subscription {
     /// Reads a filter, or says in a few words why it cannot be meant.
     pub fn parse(topic: impl Into<String>, filter: &Filter, version: i64) -> Result<Self, String> {
-        let (expression, kind) = match &filter.0 {
-            FilterKind::Tags(text) => (text, SubscriptionKind::Tag),
-            FilterKind::Sql(text) => (text, SubscriptionKind::Sql92),
-            FilterKind::Class { name, .. } => (name, SubscriptionKind::Class),
+        let (expression, kind, source) = match &filter.0 {
+            FilterKind::Tags(text) => (text, SubscriptionKind::Tag, None),
+            FilterKind::Sql(text) => (text, SubscriptionKind::Sql92, None),
+            FilterKind::Class { name, source } => (name, SubscriptionKind::Class, Some(source)),
         };
         let mut parsed = Self {
             topic: topic.into(),
@@ -68,6 +71,7 @@ impl Subscription {
             tags: BTreeSet::new(),
             codes: BTreeSet::new(),
             version,
+            source: source.map(|source| source.as_str().into()),
         };
         match kind {
             SubscriptionKind::Tag => parsed.read_tags()?,

@@ -206,6 +206,13 @@ headers! {
         producer_group: Option<String> = "producerGroup",
         consumer_group: Option<String> = "consumerGroup",
     }
+    /// 302: the source of a class filter is in the body.
+    RegisterFilterClass {
+        consumer_group: String = "consumerGroup",
+        topic: String = "topic",
+        class_name: String = "className",
+        class_crc: i32 = "classCRC",
+    }
     /// 38, 40, 203: of one consumer group.
     ConsumerGroup {
         consumer_group: String = "consumerGroup",

@@ -189,6 +189,40 @@ fn filters_of_one_group_and_topic_go_with_the_versions_of_their_subscription() {
 }
 
 #[test]
+fn a_class_filter_lets_through_what_the_class_says_and_is_uploaded_again_after_a_restart() {
+    let broker = Broker::builder()
+        .topic("orders", 1)
+        .class_filter("com.shop.Long", |message| message.body().len() > 3)
+        .class_filter("com.shop.Broken", |message| panic!("over {message:?}"))
+        .start()
+        .unwrap();
+    put(&broker, &[5, 2000, 7, 1001]);
+    let seen = Seen::default();
+    let filter = Filter::java_class("com.shop.Long", "package com.shop; public class Long {}");
+    let consumer = fraud(&broker, filter).consume_concurrently(seen.listener()).start().unwrap();
+    seen.wait(2);
+    broker.wait(SOON, |state| state.waiting_pulls("fraud") == 1).unwrap();
+    assert_eq!(broker.inspect().requests(RequestCode::CHECK_CLIENT_CONFIG), 0);
+    broker.restart().unwrap();
+    put(&broker, &[8, 9000]);
+    seen.wait(3);
+    assert!(broker.inspect().requests(RequestCode::REGISTER_MESSAGE_FILTER_CLASS) >= 2);
+    assert!(consumer.shutdown(SOON).is_clean());
+    assert_eq!(bodies(&seen), ["2000", "1001", "9000"]);
+    assert_eq!(broker.inspect().committed("fraud", &queue(0)), Some(6));
+
+    let broken = Filter::java_class("com.shop.Broken", "");
+    let consumer = fraud(&broker, broken).consume_concurrently(seen.listener()).start().unwrap();
+    put(&broker, &[4000]);
+    broker.wait(SOON, |state| state.lag("fraud", "orders") == 0).unwrap();
+    assert!(consumer.shutdown(SOON).is_clean());
+    assert_eq!(seen.len(), 3);
+    let unknown = Filter::java_class("com.shop.Unknown", "");
+    let error = fraud(&broker, unknown).consume_concurrently(|_| ()).start().unwrap_err();
+    assert!(error.to_string().contains("com.shop.Unknown"), "{error}");
+}
+
+#[test]
 fn a_class_filter_fails_the_start_where_there_are_no_filter_servers() {
     let broker = orders(1);
     let filter = Filter::java_class("com.shop.Large", "class Large {}");

@@ -7,7 +7,7 @@ use super::super::state::State;
 use super::pull;
 use crate::message::retry_topic;
 use crate::protocol::body::{CheckClientConfig, ConsumerData, ConsumerIdList, HeartbeatData};
-use crate::protocol::headers::{ConsumerGroup, UnregisterClient};
+use crate::protocol::headers::{ConsumerGroup, RegisterFilterClass, UnregisterClient};
 use crate::protocol::{RemotingCommand, RequestCode};
 
 /// 34. The other members hear of a change before the answer is written.
@@ -66,6 +66,20 @@ pub(crate) fn check_config(state: &State, request: &Request) -> Handled {
             state.parse_filter(kind, &subscription.sub_string)?;
         }
     }
+    Answer::ok()
+}
+
+/// 302, of filter servers: the class is one of those that the broker was built with, whatever its source says.
+pub(crate) fn register_class(state: &mut State, request: &Request) -> Handled {
+    let header: RegisterFilterClass = request.header()?;
+    let crc = (crc32fast::hash(&request.command.body) & 0x7FFF_FFFF).cast_signed();
+    if crc != header.class_crc {
+        return Err(Refusal::error("the checksum of the class is not that of its source"));
+    }
+    let class = state.settings.classes.iter().find(|class| class.name == header.class_name);
+    let unknown = || Refusal::error(format_args!("there is no class {}", header.class_name));
+    let class = class.cloned().ok_or_else(unknown)?;
+    state.filters.register_class(header.consumer_group, header.topic, class);
     Answer::ok()
 }
 

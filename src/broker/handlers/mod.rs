@@ -45,6 +45,9 @@ pub(crate) fn handle(state: &mut State, request: &Request) -> Handled {
         Code::HEART_BEAT => clients::heartbeat(state, request),
         Code::UNREGISTER_CLIENT => clients::unregister(state, request),
         Code::GET_CONSUMER_LIST_BY_GROUP => clients::consumer_list(state, request),
+        Code::REGISTER_MESSAGE_FILTER_CLASS if !state.settings.classes.is_empty() => {
+            clients::register_class(state, request)
+        }
         Code::CHECK_CLIENT_CONFIG => clients::check_config(state, request),
 
         Code::QUERY_CONSUMER_OFFSET => offsets::query(state, request),

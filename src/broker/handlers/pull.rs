@@ -11,7 +11,7 @@ use super::super::sql::{Dialect, Sql};
 use super::super::state::State;
 use super::super::store::{Entry, Found, Status};
 use super::super::wanted::Wanted;
-use crate::message::{Filter, Subscription};
+use crate::message::{Filter, MessageQueue, Subscription};
 use crate::protocol::body::perm;
 use crate::protocol::headers::{PullMessage, PullMessageAnswer, pull_flag};
 use crate::protocol::{RemotingCommand, ResponseCode};
@@ -69,6 +69,9 @@ fn check(state: &mut State, header: &PullMessage) -> Result<Wanted, Refusal> {
         return Err(no_permission(format_args!("subscription group no permission, {group}")));
     }
     check_queue(state, header)?;
+    if header.sys_flag & pull_flag::CLASS_FILTER != 0 {
+        return filter_of_class(state, header);
+    }
     if header.sys_flag & pull_flag::SUBSCRIPTION != 0 {
         return filter_in_request(state, header);
     }
@@ -89,6 +92,20 @@ fn check_queue(state: &State, header: &PullMessage) -> Result<(), Refusal> {
     Err(state.invalid(format_args!(
         "queueId[{queue}] is illegal, topic:[{topic}] topicConfig.readQueueNums:[{queues}] consumer:[{group}]"
     )))
+}
+
+/// A filter server knows classes, and nothing of subscriptions.
+fn filter_of_class(state: &State, header: &PullMessage) -> Result<Wanted, Refusal> {
+    let (group, topic) = (&header.consumer_group, &header.topic);
+    match state.filters.class(group, topic) {
+        Some(class) => {
+            let queue = MessageQueue::new(&**topic, state.settings.name.as_str(), header.queue_id);
+            Ok(Wanted::Class(class.clone(), queue))
+        }
+        None => Err(Refusal::error(format_args!(
+            "no filter class of group {group} for topic {topic} is registered"
+        ))),
+    }
 }
 
 fn filter_in_request(state: &State, header: &PullMessage) -> Result<Wanted, Refusal> {

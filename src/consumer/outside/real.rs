@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use super::{Outside, Request, Subscriptions};
 use crate::client::{Namespace, Role, random};
 use crate::consumer::budget::Budget;
+use crate::consumer::classes;
 use crate::consumer::core::{Core, Item, Totals};
 use crate::consumer::events::Event;
 use crate::consumer::local::LocalStore;
@@ -18,6 +19,7 @@ use crate::consumer::settings::Settings;
 use crate::consumer::stats::Waiting;
 use crate::consumer::timer_loop::TimerEvent;
 use crate::message::MessageQueue;
+use crate::protocol::headers::pull_flag;
 use crate::protocol::{Header, RemotingCommand, RequestCode};
 use crate::remoting::ReplySink;
 
@@ -26,6 +28,10 @@ impl Outside for Core {
 
     fn send(&self, address: &str, request: Request, sink: &ReplySink, tag: u64) {
         let timeout = match &request {
+            // Filter servers are told nothing by heartbeats, so any connection to them will do.
+            Request::Pull(_, header) if header.sys_flag & pull_flag::CLASS_FILTER != 0 => {
+                return self.instance.queue(address, request.into_command(), PULL_TIMEOUT, sink.reply(tag));
+            }
             Request::Pull(link, _) => {
                 let (link, command) = (*link, request.into_command());
                 return self.instance.queue_on(address, link, command, PULL_TIMEOUT, sink.reply(tag));
@@ -80,6 +86,14 @@ impl Outside for Core {
 
     fn heartbeat_interval(&self) -> Duration {
         self.instance.config().heartbeat_interval
+    }
+
+    fn filter_server(&self, topic: &str, address: &str) -> Option<Arc<str>> {
+        classes::filter_server(&self.instance, topic, address)
+    }
+
+    fn upload_classes(&self, address: &str) {
+        classes::upload_again(&self.instance, &self.group, self.subscriptions().values(), address);
     }
 
     fn client_id(&self) -> &str {

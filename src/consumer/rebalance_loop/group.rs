@@ -197,6 +197,7 @@ impl<S: Outside> Group<S> {
                 self.wake();
                 self.core.post_pull(PullEvent::NudgeAll);
                 self.recommit(&address, requests);
+                self.core.upload_classes(&address);
             }
             Notice::RouteMissing(topic) => {
                 if topic.starts_with(RETRY_PREFIX) {
