@@ -3,6 +3,7 @@
 
 #[path = "../scenarios/mod.rs"]
 mod scenarios;
+mod tools;
 
 use scenarios::{
     Target, broadcast, crash, eventually, everything, filters, in_order, pause, resume, retries, sending,
@@ -21,6 +22,11 @@ fn everything_sent_is_consumed_once() {
 #[test]
 fn order_holds_through_failures_members_and_a_restart() {
     in_order::order_holds_through_failures_members_and_a_restart(&Apache);
+}
+
+#[test]
+fn mqadmin_knows_a_member() {
+    tools::mqadmin_knows_a_member(&Apache);
 }
 
 #[test]
