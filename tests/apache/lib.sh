@@ -47,6 +47,7 @@ new_home() {
 }
 
 remove_home() {
+    [ ! -d "$1/guarded" ] || remove_home "$1/guarded"
     end_process "$1" broker 0
     end_process "$1" namesrv 0
     rm -rf "$1"
@@ -68,6 +69,77 @@ start_broker() {
     : > "$home/broker.log"
     launch "$home" broker -Xms256m -Xmx1g -XX:MaxDirectMemorySize=512m org.apache.rocketmq.broker.BrokerStartup -c "$home/broker.conf"
     await "$home" broker "boot success"
+}
+
+# start_guarded VERSION HOME FOLDER: servers that speak TLS only, with server.pem and server.key of the folder. The broker
+# demands certificates that are signed by ca.pem, and signed requests. Whoever is in the accounts below may do what
+# tests/scenarios/guarded.rs says.
+start_guarded() {
+    local version=$1 home=$2 folder=$3
+    local auth=org.apache.rocketmq.auth
+    if [[ $version = 4.* ]]; then
+        configure "$version" "$home" aclEnable=true
+        cat > "$home/conf/plain_acl.yml" <<ACL
+accounts:
+- {accessKey: admin-key, secretKey: admin-secret, admin: true}
+- {accessKey: reader-key, secretKey: reader-secret, admin: false, defaultTopicPerm: DENY, defaultGroupPerm: DENY, topicPerms: [guarded=PUB|SUB], groupPerms: [guarded-group=SUB]}
+ACL
+    else
+        configure "$version" "$home" authenticationEnabled=true authorizationEnabled=true \
+            authenticationProvider=$auth.authentication.provider.DefaultAuthenticationProvider \
+            authenticationMetadataProvider=$auth.authentication.provider.LocalAuthenticationMetadataProvider \
+            authorizationProvider=$auth.authorization.provider.DefaultAuthorizationProvider \
+            authorizationMetadataProvider=$auth.authorization.provider.LocalAuthorizationMetadataProvider \
+            'initAuthenticationUser={"username":"admin-key","password":"admin-secret"}' \
+            'innerClientAuthenticationCredentials={"accessKey":"admin-key","secretKey":"admin-secret"}'
+    fi
+    tls_options "$home" namesrv "$folder" none
+    tls_options "$home" broker "$folder" require
+    start_namesrv "$home"
+    start_broker "$home"
+    if [[ $version = 5.* ]]; then
+        printf 'accessKey: admin-key\nsecretKey: admin-secret\n' > "$home/conf/tools.yml"
+        admin "$home" <<ADMIN
+createUser -c DefaultCluster -u reader-key -p reader-secret -t Normal
+createAcl -c DefaultCluster -s User:reader-key -r Topic:guarded -a Pub,Sub -d Allow
+createAcl -c DefaultCluster -s User:reader-key -r Group:guarded-group -a Sub -d Allow
+ADMIN
+    fi
+}
+
+# tls_options HOME namesrv|broker FOLDER none|require: what is asked of clients comes last.
+tls_options() {
+    local demands=true
+    [ "$4" = require ] || demands=false
+    cat > "$1/$2.tls" <<TLS
+tls.test.mode.enable=false
+tls.server.need.client.auth=$4
+tls.server.authClient=$demands
+tls.server.trustCertPath=$3/ca.pem
+tls.server.certPath=$3/server.pem
+tls.server.keyPath=$3/server.key
+tls.client.authServer=false
+tls.client.certPath=$3/me.pem
+tls.client.keyPath=$3/me.key
+TLS
+    echo "-Dtls.server.mode=enforcing -Dtls.enable=true -Dtls.config.file=$1/$2.tls" > "$1/$2.options"
+}
+
+# admin HOME: mqadmin, for the commands in its input. All of them have to succeed, which a broker that has just started
+# may need another try for.
+admin() {
+    local home=$1 commands tries
+    commands=$(cat)
+    . "$home/settings"
+    for tries in 1 2 3; do
+        # shellcheck disable=SC2046,SC2086
+        java $java_opens $(cat "$home/broker.options" 2> /dev/null) "-Drocketmq.home.dir=$home" "-Duser.home=$home" \
+            -Drocketmq.namesrv.addr="$namesrv" -XX:TieredStopAtLevel=1 -cp "$lib/*" "$top/tests/apache/Admin.java" \
+            <<< "$commands" > "$home/admin.log" 2>&1
+        [ "$(grep -c ' success\.' "$home/admin.log")" != "$(wc -l <<< "$commands")" ] || return 0
+    done
+    grep -v '|-' "$home/admin.log" >&2
+    die "mqadmin fails"
 }
 
 start_namesrv() {
@@ -109,8 +181,8 @@ runs_here() {
 launch() {
     local home=$1 name=$2
     shift 2
-    # shellcheck disable=SC2086
-    java $java_opens -XX:+UseSerialGC -XX:TieredStopAtLevel=1 "-Drocketmq.home.dir=$home" "-Duser.home=$home" \
+    # shellcheck disable=SC2046,SC2086
+    java $java_opens $(cat "$home/$name.options" 2> /dev/null) -XX:+UseSerialGC -XX:TieredStopAtLevel=1 "-Drocketmq.home.dir=$home" "-Duser.home=$home" \
         -Drocketmq.broker.diskSpaceWarningLevelRatio=0.99 -Drocketmq.broker.diskSpaceCleanForciblyRatio=0.98 \
         -cp "$lib/*" "$@" < /dev/null > "$home/$name.log" 2>&1 &
     echo $! > "$home/$name.pid"

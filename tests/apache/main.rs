@@ -1,6 +1,8 @@
 //! The scenarios against the NameServer and the Broker of Apache RocketMQ. Run by `tests/apache/run VERSION`, which
 //! starts the servers and says where they are.
 
+#[cfg(all(feature = "acl", feature = "tls"))]
+mod guarded;
 #[path = "../scenarios/mod.rs"]
 mod scenarios;
 mod tools;
@@ -72,6 +74,14 @@ fn every_member_gets_everything() {
 #[test]
 fn ours_takes_the_place_of_a_java_member() {
     broadcast::ours_takes_the_place_of_a_java_member(&Apache);
+}
+
+#[cfg(all(feature = "acl", feature = "tls"))]
+#[test]
+fn only_who_proves_who_he_is_is_served() {
+    let authority = scenarios::guarded::certificates();
+    let servers = guarded::GuardedApache::start(&authority);
+    scenarios::guarded::only_who_proves_who_he_is_is_served(&servers, &authority);
 }
 
 /// The servers that the script has started.

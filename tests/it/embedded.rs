@@ -1,6 +1,8 @@
 //! The scenarios against the embedded broker. `tests/apache/run` runs the same ones against Apache RocketMQ.
 
 use crate::scenarios::embedded::Embedded;
+#[cfg(all(feature = "acl", feature = "tls"))]
+use crate::scenarios::guarded;
 use crate::scenarios::{broadcast, crash, everything, filters, in_order, resume, retries, sending};
 
 #[test]
@@ -41,4 +43,11 @@ fn a_filter_lets_the_same_messages_through_everywhere() {
 #[test]
 fn every_member_gets_everything() {
     broadcast::every_member_gets_everything(&Embedded::start());
+}
+
+#[cfg(all(feature = "acl", feature = "tls"))]
+#[test]
+fn only_who_proves_who_he_is_is_served() {
+    let authority = guarded::certificates();
+    guarded::only_who_proves_who_he_is_is_served(&Embedded::guarded(&authority), &authority);
 }

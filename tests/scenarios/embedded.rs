@@ -13,6 +13,23 @@ impl Embedded {
     pub fn start() -> Self {
         Embedded(Broker::builder().clock(Clock::manual()).start().expect("a port is free"))
     }
+
+    /// As the scenario of that name wants it.
+    #[cfg(all(feature = "acl", feature = "tls"))]
+    pub fn guarded(authority: &super::certificates::Authority) -> Self {
+        use super::guarded::{ADMIN, READER};
+        use rocketmq_sync::Credentials;
+        use rocketmq_sync::broker::{Permission, Rights};
+
+        let rights =
+            Rights::none().topic("guarded", Permission::ReadWrite).group("guarded-group", Permission::Read);
+        let broker = Broker::builder()
+            .account(Credentials::new(ADMIN.0, ADMIN.1), Rights::all())
+            .account(Credentials::new(READER.0, READER.1), rights)
+            .tls_files(authority.path("server.pem"), authority.path("server.key"))
+            .tls_client_ca(authority.ca());
+        Embedded(broker.start().expect("a port is free"))
+    }
 }
 
 impl Deref for Embedded {

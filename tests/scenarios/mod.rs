@@ -9,6 +9,8 @@ pub mod crash;
 pub mod embedded;
 pub mod everything;
 pub mod filters;
+#[cfg(all(feature = "acl", feature = "tls"))]
+pub mod guarded;
 pub mod in_order;
 pub mod java;
 pub mod resume;
