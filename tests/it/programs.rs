@@ -44,6 +44,10 @@ mod tail;
 #[allow(dead_code, reason = "a program whose `main` nobody calls here")]
 #[path = "../programs/thread_bench.rs"]
 mod thread_bench;
+#[cfg(feature = "tls")]
+#[allow(dead_code, reason = "a program whose `main` nobody calls here")]
+#[path = "../programs/tls_acl.rs"]
+mod tls_acl;
 #[path = "../programs/unit_test.rs"]
 mod unit_test;
 #[allow(dead_code, reason = "a program whose `main` nobody calls here")]

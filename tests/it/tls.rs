@@ -117,6 +117,24 @@ fn an_authority_may_be_given_as_bytes_and_a_name_be_set() {
     assert_eq!(error.attempts().len(), 1);
 }
 
+/// The certificate has to be for the host that is dialled, not for the address that was advertised.
+#[test]
+fn a_translated_address_is_the_one_whose_certificate_counts() {
+    let authority = Authority::new("the authority");
+    authority.sign("server", "localhost");
+    let broker = secure(&authority).advertise("10.255.255.1:10911").start().unwrap();
+    let real = broker.name_server().replace("127.0.0.1", "localhost");
+    let map = {
+        let real = real.clone();
+        move |address: &str| address.replace("10.255.255.1:10911", &real)
+    };
+    let client =
+        Client::builder().name_servers(real).address_map(map).tls(trusting(&authority)).start().unwrap();
+    let producer = Producer::builder("shop").client(&client).start().unwrap();
+    producer.send(&Message::new("orders", "x")).unwrap();
+    assert_eq!(broker.inspect().depth("orders"), 1);
+}
+
 #[test]
 fn a_wrong_authority_is_named() {
     let broker = secure(&authority()).start().unwrap();

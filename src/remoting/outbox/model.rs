@@ -117,7 +117,8 @@ fn loom_what_is_left_for_the_io_thread_is_always_taken() {
         let woken = Arc::new(AtomicBool::new(false));
         let send = |outbox: &Outbox, woken: &AtomicBool, frame: &[u8]| {
             if let Ok(Taken::Left) = outbox.send(frame, None, &Pipe::new(), None) {
-                woken.store(true, Ordering::SeqCst);
+                // Not a store, which loom would let come before a swap that has not seen it.
+                woken.swap(true, Ordering::SeqCst);
             }
         };
         outbox.open(&Pipe::new());
