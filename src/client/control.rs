@@ -84,7 +84,7 @@ impl Control {
         Control {
             watch: RouteWatch::new(instance.config.route_interval),
             beats: Beats::new(instance.config.heartbeat_interval),
-            look_up_at: instance.config.look_up.is_some().then(|| now + routes::LOOK_UP_INTERVAL),
+            look_up_at: routes::first_look_up(&instance.config, now),
             metrics_at: cfg!(feature = "metrics").then(|| now + METRICS_INTERVAL),
             suspects_at: now + SUSPECTS_INTERVAL,
             questions: HashMap::new(),

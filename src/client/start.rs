@@ -33,7 +33,7 @@ pub(super) fn start(config: ClientConfig) -> Result<Arc<Instance>> {
     let remoting = start_remoting(&config, &inbox, &told, &wakes, &queued_requests)?;
     let starting = Starting { config: &config, remoting: &remoting, deadline };
     starting.try_certificates()?;
-    let name_servers = starting.name_servers(&inbox)?;
+    let name_servers = starting.name_servers()?;
     let local = if config.in_background { None } else { Some(starting.connect(&name_servers)?) };
     if config.credentials.is_some() && !config.in_background {
         starting.try_credentials(&name_servers)?;
@@ -106,13 +106,12 @@ struct Starting<'a> {
 }
 
 impl Starting<'_> {
-    fn name_servers(&self, inbox: &Sender<Input>) -> Result<NameServers> {
+    fn name_servers(&self) -> Result<NameServers> {
         let Some(look_up) = self.config.look_up.clone() else {
             return Ok(NameServers::new(self.config.name_servers.clone()));
         };
         if self.config.in_background {
-            let inbox = inbox.clone();
-            self.remoting.aux().run(move || drop(inbox.send(Input::NameServers(look_up()))));
+            // The control loop looks them up, as it does later.
             return Ok(NameServers::new(Vec::new()));
         }
         let (tell, found) = bounded(1);

@@ -19,6 +19,7 @@ mod filters;
 mod flow;
 mod group;
 mod hooks;
+mod identity;
 mod life;
 #[cfg(feature = "metrics")]
 mod metrics;
@@ -35,6 +36,8 @@ mod rebalance;
 mod replay;
 mod retry;
 mod rooms;
+#[cfg(all(feature = "acl", feature = "tls"))]
+mod secrets;
 mod slaves;
 mod support;
 #[cfg(feature = "tls")]

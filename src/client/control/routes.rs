@@ -9,6 +9,7 @@ use crate::protocol::headers::GetRoute;
 use crate::protocol::{Frame, RemotingCommand, RequestCode, ResponseCode};
 use crate::remoting::CallError;
 
+use super::super::ClientConfig;
 use super::super::member::Notice;
 use super::super::name_server;
 use super::super::routes::{Asked, Change};
@@ -166,16 +167,12 @@ impl Control {
             found.and_then(|list| name_server::parse_list(&list).map_err(|problems| problems.join("; ")));
         let servers = match servers {
             Ok(servers) if servers.is_empty() => {
-                return log::warn!("the look-up of the name servers found none; the old addresses stay");
+                return self.found_nothing("it found none", now);
             }
             Ok(servers) => servers,
-            Err(problem) => {
-                return log::warn!(
-                    "the look-up of the name servers failed, the old addresses stay: {problem}"
-                );
-            }
+            Err(problem) => return self.found_nothing(&problem, now),
         };
-        let first = self.instance.name_servers.in_order().is_empty();
+        let first = self.knows_no_name_server();
         for server in self.instance.name_servers.replace(servers) {
             log::info!("name server {server} is no longer one");
             self.instance.remoting.close(&server);
@@ -186,4 +183,24 @@ impl Control {
             topics.iter().for_each(|topic| self.watch.want(topic, now));
         }
     }
+
+    fn found_nothing(&mut self, problem: &str, now: Instant) {
+        log::warn!("the look-up of the name servers failed, the old addresses stay: {problem}");
+        if self.knows_no_name_server() {
+            self.look_up_at = Some(now + LOOK_UP_PAUSE);
+        }
+    }
+
+    fn knows_no_name_server(&self) -> bool {
+        self.instance.name_servers.in_order().is_empty()
+    }
 }
+
+/// A client that connects in the background has not looked them up yet.
+pub(super) fn first_look_up(config: &ClientConfig, now: Instant) -> Option<Instant> {
+    let pause = if config.in_background { Duration::ZERO } else { LOOK_UP_INTERVAL };
+    config.look_up.as_ref().map(|_| now + pause)
+}
+
+/// After one that failed, as long as no name server is known.
+const LOOK_UP_PAUSE: Duration = Duration::from_secs(5);
