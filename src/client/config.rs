@@ -78,7 +78,8 @@ impl ClientBuilder {
     }
 
     /// A look-up of the name servers, in the form of [`name_servers`](Self::name_servers): asked at start, then
-    /// every two minutes, on a thread that may block. When it fails or panics, the old addresses stay.
+    /// every two minutes, on a thread that may block. When it fails or panics, the old addresses stay; as long as there
+    /// are none, it is asked again after 5 s.
     pub fn name_servers_from<E: fmt::Display>(
         mut self,
         look_up: impl Fn() -> Result<String, E> + Send + Sync + 'static,
