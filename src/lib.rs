@@ -106,6 +106,11 @@ pub mod testing {
         consumer.pulls_sent()
     }
 
+    /// The same of one that is polled.
+    pub fn pulls_sent_for_polls(consumer: &crate::PullConsumer) -> u64 {
+        consumer.pulls_sent()
+    }
+
     pub use crate::consumer::hand_over;
 
     pub mod message {

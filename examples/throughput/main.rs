@@ -38,7 +38,7 @@ fn usage(problem: &str) -> ExitCode {
     eprintln!(
         "throughput: {problem}
 usage: throughput fill   --namesrv N --topic T --count C [--size 128] [--batch 32] [--lanes 4]
-       throughput drain  --namesrv N --topic T --count C [--mode push] [--consume-batch 1] [--threads 20] [--pull-batch 32] [--timeout-s 120]
+       throughput drain  --namesrv N --topic T --count C [--mode push|pull] [--consume-batch 1] [--threads 20] [--pull-batch 32] [--timeout-s 120]
        throughput idle   --namesrv N --topic T [--queues 16] [--threads 20] [--settle-s 15] [--seconds 60]
        throughput member --namesrv N --topic T --group G
        throughput broker --listen HOST:PORT --topic T:QUEUES [--topic …]"

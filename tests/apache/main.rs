@@ -8,8 +8,8 @@ mod scenarios;
 mod tools;
 
 use scenarios::{
-    Target, broadcast, crash, eventually, everything, filters, in_order, pause, resume, retries, sending,
-    shared_group,
+    Target, broadcast, crash, eventually, everything, filters, in_order, pause, pulling, resume, retries,
+    sending, shared_group,
 };
 use std::fs;
 use std::path::Path;
@@ -59,6 +59,16 @@ fn a_killed_broker_loses_nothing() {
 #[test]
 fn a_group_resumes_from_its_committed_offsets() {
     resume::a_group_resumes_from_its_committed_offsets(&Apache);
+}
+
+#[test]
+fn a_topic_is_read_to_its_end() {
+    pulling::a_topic_is_read_to_its_end(&Apache);
+}
+
+#[test]
+fn a_reader_on_its_own_goes_where_it_likes() {
+    pulling::a_reader_on_its_own_goes_where_it_likes(&Apache);
 }
 
 #[test]

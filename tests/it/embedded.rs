@@ -3,7 +3,7 @@
 use crate::scenarios::embedded::Embedded;
 #[cfg(all(feature = "acl", feature = "tls"))]
 use crate::scenarios::guarded;
-use crate::scenarios::{broadcast, crash, everything, filters, in_order, resume, retries, sending};
+use crate::scenarios::{broadcast, crash, everything, filters, in_order, pulling, resume, retries, sending};
 
 #[test]
 fn everything_sent_is_consumed_once() {
@@ -50,4 +50,14 @@ fn every_member_gets_everything() {
 fn only_who_proves_who_he_is_is_served() {
     let authority = guarded::certificates();
     guarded::only_who_proves_who_he_is_is_served(&Embedded::guarded(&authority), &authority);
+}
+
+#[test]
+fn a_topic_is_read_to_its_end() {
+    pulling::a_topic_is_read_to_its_end(&Embedded::start());
+}
+
+#[test]
+fn a_reader_on_its_own_goes_where_it_likes() {
+    pulling::a_reader_on_its_own_goes_where_it_likes(&Embedded::start());
 }

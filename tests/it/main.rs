@@ -31,6 +31,7 @@ mod orderly_random;
 mod producer;
 mod programs;
 mod pull;
+mod pull_random;
 mod random;
 mod rebalance;
 mod replay;

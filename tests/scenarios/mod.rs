@@ -13,6 +13,7 @@ pub mod filters;
 pub mod guarded;
 pub mod in_order;
 pub mod java;
+pub mod pulling;
 pub mod resume;
 pub mod retries;
 pub mod sending;

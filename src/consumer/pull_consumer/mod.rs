@@ -212,6 +212,12 @@ impl PullConsumer {
         Inner::shutdown(&self.inner, grace)
     }
 
+    /// For benchmarks: pulls since the start.
+    #[cfg(feature = "testing")]
+    pub(crate) fn pulls_sent(&self) -> u64 {
+        self.core().totals.pulls.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
     fn core(&self) -> &Arc<Core> {
         &self.inner.core
     }

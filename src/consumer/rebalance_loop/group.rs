@@ -188,11 +188,15 @@ impl<S: Outside> Group<S> {
             }
             Notice::ConsumerIdsChanged => {
                 self.wake();
-                self.peers.changed(self.core.now());
+                if self.core.is_member() {
+                    self.peers.changed(self.core.now());
+                }
             }
             Notice::Heartbeaten { address } => {
-                let (from, interval) = (self.core.own_address(&address), self.core.heartbeat_interval());
-                self.peers.heartbeaten(from, interval, self.core.now());
+                if self.core.is_member() {
+                    let (from, interval) = (self.core.own_address(&address), self.core.heartbeat_interval());
+                    self.peers.heartbeaten(from, interval, self.core.now());
+                }
                 self.want_retry_route();
                 self.wake();
                 self.core.post_pull(PullEvent::NudgeAll);
