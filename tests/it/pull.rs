@@ -10,11 +10,11 @@ use crate::support::{
 };
 use crate::wire::Wire;
 use rocketmq_sync::broker::{Broker, Fault, Reaction, Version};
-use rocketmq_sync::consumer::{Event, PullConsumerBuilder, StartReason, Waiting};
-use rocketmq_sync::testing::protocol::headers::ResetOffset;
+use rocketmq_sync::consumer::{Event, LocalOffsets, PullConsumerBuilder, StartReason, Waiting};
+use rocketmq_sync::testing::protocol::headers::{GetConsumerRunningInfo, ResetOffset};
 use rocketmq_sync::{
-    Client, ConsumeFrom, ErrorKind, Message, MessageQueue, MessageView, PullConsumer, RequestCode,
-    ResponseCode, TOOLS_GROUP,
+    Client, ConsumeFrom, ErrorKind, Message, MessageModel, MessageQueue, MessageView, PullConsumer,
+    RequestCode, ResponseCode, TOOLS_GROUP,
 };
 
 /// A member of `billing` that reads `orders` from the beginning and commits when it is told to.
@@ -281,6 +281,7 @@ fn a_paused_queue_rests_and_the_others_go_on() {
         got.extend(numbers(&messages));
     }
     assert!(consumer.poll(Duration::from_millis(50)).unwrap().is_empty());
+    assert!(rest(&consumer).is_empty(), "it is not waited for");
     until("it says so", || {
         consumer
             .stats()
@@ -609,4 +610,109 @@ fn compressed_bodies_are_read() {
     assert_eq!(body(&some(&consumer)[0]), long);
     assert!(consumer.shutdown(SOON).is_clean());
     assert!(client.shutdown(SOON).is_clean());
+}
+
+#[test]
+fn several_threads_poll_and_commit_what_they_have_done() {
+    let broker = orders(4);
+    put(&broker, 0..2000);
+    let consumer = member(&broker).start().unwrap();
+    let read: Mutex<Vec<u32>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while read.lock().unwrap().len() < 2000 {
+                    let messages = consumer.poll(Duration::from_millis(20)).unwrap();
+                    let Some(last) = messages.last() else { continue };
+                    consumer.commit_offsets([(last.queue().clone(), last.queue_offset() + 1)]).unwrap();
+                    read.lock().unwrap().extend(numbers(&messages));
+                }
+            });
+        }
+    });
+    assert_eq!(sorted(read.into_inner().unwrap()), (0..2000).collect::<Vec<_>>());
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
+#[test]
+fn broadcasting_members_read_everything_and_keep_their_own_offsets() {
+    let broker = orders(2);
+    put(&broker, 0..50);
+    let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let start = |place: &tempfile::TempDir| {
+        let builder = member(&broker).message_model(MessageModel::Broadcasting);
+        builder.local_offsets(LocalOffsets::Directory(place.path().into())).start().unwrap()
+    };
+    let members = [start(&places[0]), start(&places[1])];
+    for member in &members {
+        assert_eq!(sorted(rest(member)), (0..50).collect::<Vec<_>>());
+    }
+    members[0].commit().unwrap();
+    assert_eq!(members[0].committed(&queue(0)).unwrap(), Some(25));
+    assert_eq!(members[1].committed(&queue(0)).unwrap(), None);
+    for member in members {
+        assert!(member.shutdown(SOON).is_clean());
+    }
+    assert_eq!(committed(&broker, 0), None, "no broker knows");
+    put(&broker, 50..60);
+    let again = start(&places[0]);
+    assert_eq!(sorted(rest(&again)), (50..60).collect::<Vec<_>>());
+    assert!(again.shutdown(SOON).is_clean());
+}
+
+/// What is read goes on when the broker is back; meanwhile it says what is wrong.
+#[test]
+fn until_end_says_that_a_broker_is_away_and_can_go_on() {
+    let broker = orders(1);
+    put(&broker, 0..300);
+    let client = Client::builder()
+        .name_servers(broker.name_server())
+        .start_timeout(Duration::from_millis(500))
+        .start()
+        .unwrap();
+    let consumer = PullConsumer::builder("billing")
+        .client(&client)
+        .subscribe("orders", "*")
+        .consume_from(ConsumeFrom::FirstOffset)
+        .pull_threshold_messages(1)
+        .auto_commit(false)
+        .start()
+        .unwrap();
+    let mut reading = consumer.until_end().unwrap();
+    let mut got = numbers(&reading.next().unwrap().unwrap());
+    broker.kill();
+    let deadline = Instant::now() + SOON;
+    let error = loop {
+        assert!(Instant::now() < deadline);
+        match reading.next().unwrap() {
+            Ok(messages) => got.extend(numbers(&messages)),
+            Err(error) => break error,
+        }
+    };
+    assert!(error.is_retryable() && error.to_string().contains("orders@broker-a:0"), "{error}");
+    broker.start().unwrap();
+    // In memory: what it held is gone, and so is the end that was there.
+    drop(reading);
+    assert!(got.len() < 300);
+    assert!(client.shutdown(SOON).is_clean());
+}
+
+#[test]
+fn operators_see_a_pull_consumer() {
+    let broker = orders(1);
+    let consumer = member(&broker).start().unwrap();
+    let id = consumer.client().client_id().to_owned();
+    assert_eq!(broker.inspect().members("billing"), [id.clone()]);
+    let info = GetConsumerRunningInfo {
+        consumer_group: "billing".into(),
+        client_id: id.clone(),
+        jstack_enable: Some(false),
+        ..GetConsumerRunningInfo::default()
+    };
+    let mut tool = Wire::connect(&broker.name_server());
+    let answer = tool.ask(RequestCode::GET_CONSUMER_RUNNING_INFO, &info);
+    assert_eq!(answer.response_code(), ResponseCode::SUCCESS, "{answer:?}");
+    let text = String::from_utf8_lossy(&answer.body).into_owned();
+    assert!(text.contains("CONSUME_ACTIVELY") && text.contains("orders"), "{text}");
+    assert!(consumer.shutdown(SOON).is_clean());
 }

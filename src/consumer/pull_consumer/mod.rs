@@ -74,7 +74,8 @@ impl PullConsumer {
     }
 
     /// Everything up to the ends of the queues as they are now, then nothing: an iterator over what
-    /// [`poll`](Self::poll) would return. Queues that go to another member meanwhile are left to that one.
+    /// [`poll`](Self::poll) would return. Queues that go to another member meanwhile are left to that one, and paused ones
+    /// are left alone.
     ///
     /// # Errors
     /// When the end of a queue cannot be found out. `Closed` after the shutdown.

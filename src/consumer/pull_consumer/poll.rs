@@ -183,7 +183,7 @@ fn everything_fails(core: &Core) -> Option<Vec<Attempt>> {
     let attempts: Option<Vec<Attempt>> = held
         .into_iter()
         .map(|(queue, failure)| {
-            let failure = failure.or_else(|| failing(&*core.owned_queue(&queue)?))?;
+            let failure = failure.or_else(|| failing(core, &queue))?;
             Some(failure.attempt(&queue))
         })
         .collect();
@@ -191,14 +191,21 @@ fn everything_fails(core: &Core) -> Option<Vec<Attempt>> {
 }
 
 /// Why nothing of this queue comes, if that is a failure.
-pub(super) fn failing(process: &ProcessQueue) -> Option<Failure> {
-    let (waiting, _) = process.facts.waiting()?;
+pub(super) fn failing(core: &Core, queue: &MessageQueue) -> Option<Failure> {
+    let process = core.owned_queue(queue)?;
+    let (waiting, since) = process.facts.waiting()?;
     let known = process.facts.failure();
     match waiting {
         Waiting::Failing(why) => Some(known.unwrap_or_else(|| Failure::new(ErrorKind::Broker, why))),
         Waiting::NoRoute => Some(Failure::new(ErrorKind::Unreachable, "no route to its broker is known")),
-        // At first that is as it should be; after a failure its broker does not come back.
-        Waiting::NoHeartbeat => known,
+        // At first that is as it should be, and for a moment.
+        Waiting::NoHeartbeat => known.or_else(|| {
+            let long = core.now().saturating_duration_since(since) >= LONG;
+            long.then(|| Failure::new(ErrorKind::Unreachable, "its broker acknowledges no heartbeat"))
+        }),
         _ => None,
     }
 }
+
+/// A heartbeat is answered within a moment, or there is something wrong.
+const LONG: Duration = Duration::from_secs(1);

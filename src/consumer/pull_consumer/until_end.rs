@@ -92,7 +92,7 @@ impl Ends {
         let held = polling(core).held();
         let failure = |queue: &MessageQueue| {
             let unresolved = held.get(queue).cloned().flatten();
-            unresolved.or_else(|| failing(&*core.owned_queue(queue)?))
+            unresolved.or_else(|| failing(core, queue))
         };
         self.0.keys().filter_map(|queue| Some(failure(queue)?.attempt(queue))).collect()
     }
@@ -106,6 +106,8 @@ impl Goal for Ends {
     fn is_reached(&mut self, core: &Core) -> bool {
         let polling = polling(core);
         self.0.retain(|queue, end| match core.owned_queue(queue) {
+            // It would never get there.
+            _ if polling.is_paused(queue) => false,
             Some(process) => process.watermark() < *end,
             // Its start is not known yet, or it belongs to another member by now.
             None => polling.holds(queue),
