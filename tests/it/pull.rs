@@ -702,12 +702,11 @@ fn operators_see_a_pull_consumer() {
     let broker = orders(1);
     let consumer = member(&broker).start().unwrap();
     let id = consumer.client().client_id().to_owned();
-    assert_eq!(broker.inspect().members("billing"), [id.clone()]);
+    assert_eq!(broker.inspect().members("billing"), [id.as_str()]);
     let info = GetConsumerRunningInfo {
         consumer_group: "billing".into(),
-        client_id: id.clone(),
+        client_id: id,
         jstack_enable: Some(false),
-        ..GetConsumerRunningInfo::default()
     };
     let mut tool = Wire::connect(&broker.name_server());
     let answer = tool.ask(RequestCode::GET_CONSUMER_RUNNING_INFO, &info);
