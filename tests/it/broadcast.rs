@@ -8,7 +8,9 @@ use crate::support::{
 };
 use rocketmq_sync::broker::Broker;
 use rocketmq_sync::consumer::{Event, LocalOffsets, PushConsumerBuilder};
-use rocketmq_sync::{ConsumeFrom, ConsumeStatus, ErrorKind, MessageModel, PushConsumer, RequestCode};
+use rocketmq_sync::{
+    Client, ConsumeFrom, ConsumeStatus, ErrorKind, Message, MessageModel, PushConsumer, RequestCode,
+};
 
 /// A broadcasting member of `watch`, with its offsets in this directory.
 fn watch(broker: &Broker, directory: &Path) -> PushConsumerBuilder {
@@ -277,4 +279,90 @@ fn a_crash_repeats_at_most_what_was_not_committed_yet() {
     again.assert_once(5..7);
     assert!(next.shutdown(SOON).is_clean());
     assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// No lock is needed where every member has every queue.
+#[test]
+fn members_that_consume_in_order_all_get_everything_in_order() {
+    let broker = orders(2);
+    let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let seen = [Seen::default(), Seen::default()];
+    let members: Vec<PushConsumer> = places
+        .iter()
+        .zip(&seen)
+        .map(|(place, seen)| {
+            let noting = seen.clone();
+            watch(&broker, place.path())
+                .max_reconsume_times(2)
+                .suspend_time(Duration::from_millis(10))
+                .consume_orderly(move |batch| {
+                    noting.note(batch);
+                    if batch[0].body() == b"10" { Err("not this one") } else { Ok(()) }
+                })
+                .start()
+                .unwrap()
+        })
+        .collect();
+    let mut events: Vec<_> = members.iter().map(PushConsumer::events).collect();
+    put(&broker, 0..40);
+    for (seen, events) in seen.iter().zip(&mut events) {
+        seen.wait(42);
+        let given_up = next_event(events, "given up", |event| match event {
+            Event::GivenUp { message, .. } => Some((message.body().to_vec(), message.reconsume_times())),
+            _ => None,
+        });
+        assert_eq!(given_up, (b"10".to_vec(), 2));
+        let counts = seen.counts();
+        assert!(counts.len() == 40 && counts["10"] == 3 && counts["11"] == 1, "{counts:?}");
+        for id in 0..2 {
+            let messages = seen.messages();
+            let of_queue = messages.iter().filter(|message| message.queue() == &queue(id));
+            assert!(of_queue.map(|message| message.queue_offset()).is_sorted());
+        }
+    }
+    for member in members {
+        let report = member.shutdown(SOON);
+        assert!(report.is_clean() && report.committed.len() == 2, "{report}");
+    }
+    assert_eq!(requests(&broker, RequestCode::LOCK_BATCH_MQ), 0);
+    assert_eq!(requests(&broker, RequestCode::CONSUMER_SEND_MSG_BACK), 0);
+}
+
+/// What comes to a queue before the member has heard of it is not missed, though it begins at the ends of queues.
+#[test]
+fn queues_that_are_added_are_consumed_from_their_beginning() {
+    let broker = orders(2);
+    put(&broker, 0..10);
+    let client = Client::builder()
+        .name_servers(broker.name_server())
+        .route_interval(Duration::from_millis(200))
+        .start()
+        .unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let seen = Seen::default();
+    let consumer = PushConsumer::builder("watch")
+        .client(&client)
+        .subscribe("orders", "*")
+        .message_model(MessageModel::Broadcasting)
+        .local_offsets(LocalOffsets::Directory(directory.path().to_owned()))
+        .consume_concurrently(seen.listener())
+        .start()
+        .unwrap();
+    broker.set_queues("orders", 4);
+    for id in 0..4 {
+        broker.put(&Message::new("orders", (10 + id).to_string()).queue(&queue(id))).unwrap();
+    }
+    seen.wait(4);
+    until("all owned", || consumer.assignment().len() == 4);
+    // And fewer again: what is left goes on, and those that come back do not begin anew.
+    broker.set_queues("orders", 1);
+    until("one is left", || consumer.assignment().len() == 1);
+    broker.put(&Message::new("orders", "14").queue(&queue(0))).unwrap();
+    seen.wait(5);
+    broker.set_queues("orders", 4);
+    until("all are back", || consumer.assignment().len() == 4);
+    broker.put(&Message::new("orders", "15").queue(&queue(3))).unwrap();
+    seen.wait(6);
+    assert!(consumer.shutdown(SOON).is_clean());
+    seen.assert_once(10..16);
 }

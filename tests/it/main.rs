@@ -20,6 +20,7 @@ mod flow;
 mod group;
 mod hooks;
 mod identity;
+mod killed;
 mod life;
 #[cfg(feature = "metrics")]
 mod metrics;

@@ -10,6 +10,9 @@ mod answers;
 #[path = "../programs/batch_job.rs"]
 mod batch_job;
 #[allow(dead_code, reason = "a program whose `main` nobody calls here")]
+#[path = "../programs/broadcast_config.rs"]
+mod broadcast_config;
+#[allow(dead_code, reason = "a program whose `main` nobody calls here")]
 #[path = "../programs/dead_letters.rs"]
 mod dead_letters;
 #[allow(dead_code, reason = "a program whose `main` nobody calls here")]

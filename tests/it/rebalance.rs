@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::support::{SOON, Seen, alone, billing, library_threads, orders, put, queue, until};
+use crate::support::{SOON, Seen, alone, billing, library_threads, next_event, orders, put, queue, until};
 use crate::wire::Wire;
 use rocketmq_sync::broker::{Broker, Cluster};
+use rocketmq_sync::consumer::Event;
 use rocketmq_sync::{Client, Message, MessageQueue, PushConsumer, RequestCode, allocate};
 
 fn owned(consumer: &PushConsumer) -> Vec<MessageQueue> {
@@ -155,6 +156,128 @@ fn new_queues_are_consumed_with_the_next_route() {
     seen.wait(8);
     seen.assert_once(0..8);
     assert_eq!(owned(&consumer).len(), 8);
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// Pain R3: a route that is withdrawn takes its queues along, and they come back with it; the other broker's go on.
+#[test]
+fn r3_the_queues_of_a_withdrawn_route_come_back_with_it() {
+    let cluster = Cluster::builder().brokers(2).each(|broker| broker.topic("orders", 2)).start().unwrap();
+    let client = Client::builder()
+        .name_servers(cluster.name_server())
+        .route_interval(Duration::from_millis(100))
+        .start()
+        .unwrap();
+    let seen = Seen::default();
+    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    until("all owned", || owned(&consumer).len() == 4);
+    let (a, b) = (cluster.broker("broker-a").unwrap(), cluster.broker("broker-b").unwrap());
+    put(a, 0..10);
+    seen.wait(10);
+    a.hide_route("orders");
+    until("its queues are given up", || owned(&consumer).len() == 2);
+    // It comes back with empty tables of members.
+    a.restart().unwrap();
+    put(a, 10..20);
+    put(b, 20..30);
+    seen.wait(20);
+    a.show_route("orders");
+    let shown = Instant::now();
+    until("all owned", || owned(&consumer).len() == 4);
+    seen.wait(30);
+    assert!(shown.elapsed() < Duration::from_secs(10), "{:?}", shown.elapsed());
+    cluster.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    seen.assert_once(0..30);
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// A topic that no name server knows for a while is consumed on: its brokers are known.
+#[test]
+fn a_topic_whose_route_is_withdrawn_everywhere_is_consumed_on() {
+    let broker = orders(2);
+    let client = Client::builder()
+        .name_servers(broker.name_server())
+        .route_interval(Duration::from_millis(50))
+        .start()
+        .unwrap();
+    let seen = Seen::default();
+    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    let mut events = consumer.events();
+    broker.hide_route("orders");
+    next_event(&mut events, "missing", |event| matches!(event, Event::TopicMissing { .. }).then_some(()));
+    put(&broker, 0..10);
+    seen.wait(10);
+    broker.show_route("orders");
+    put(&broker, 10..20);
+    seen.wait(20);
+    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    seen.assert_once(0..20);
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// Pain R5, the other way round.
+#[test]
+fn r5_queues_that_are_taken_away_are_committed_and_given_up() {
+    let broker = orders(8);
+    let client = Client::builder()
+        .name_servers(broker.name_server())
+        .route_interval(Duration::from_millis(100))
+        .start()
+        .unwrap();
+    let seen = Seen::default();
+    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    put(&broker, 0..80);
+    seen.wait(80);
+    broker.set_queues("orders", 4);
+    until("four are left", || owned(&consumer).len() == 4);
+    put(&broker, 80..120);
+    seen.wait(120);
+    let committed = || (0..8).filter_map(|id| broker.inspect().committed("billing", &queue(id))).sum::<i64>();
+    until("everything is committed", || committed() == 120);
+    seen.assert_once(0..120);
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// Pain R6: rounds without end, and no queue is ever pulled twice.
+#[test]
+fn r6_a_storm_of_notifications_and_routes_never_doubles_a_pull() {
+    let broker = orders(4);
+    let client = Client::builder()
+        .name_servers(broker.name_server())
+        .route_interval(Duration::from_millis(20))
+        .start()
+        .unwrap();
+    let seen = Seen::default();
+    let consumer = billing()
+        .client(&client)
+        // Whoever comes, the queues stay here: every pull is of one generation.
+        .allocate(|_, _, queues| queues.to_vec())
+        .consume_concurrently(seen.listener())
+        .start()
+        .unwrap();
+    let id = broker.inspect().members("billing")[0].clone();
+    let held = || broker.inspect().waiting_pulls("billing");
+    until("all are held", || held() == 5);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (broker, id) = (&broker, &id);
+            scope.spawn(move || {
+                for n in 0..25 {
+                    let mut wire = Wire::connect(&broker.name_server());
+                    wire.heartbeat(&format!("{id}-{thread}-{n}"), "billing", "orders", &["*"]);
+                }
+            });
+        }
+        for n in 0..50 {
+            put(&broker, n * 2..n * 2 + 2);
+            assert!(held() <= 5);
+        }
+    });
+    seen.wait(100);
+    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    until("all are held", || held() == 5);
+    assert_eq!(owned(&consumer).len(), 4);
+    seen.assert_once(0..100);
     assert!(consumer.shutdown(SOON).is_clean());
 }
 

@@ -525,7 +525,7 @@ impl<S: Outside> Group<S> {
             return;
         }
         let policy = Policy {
-            from: self.core.settings().consume_from,
+            from: self.start_of(&queue),
             is_retry_topic: queue.topic().starts_with(RETRY_PREFIX),
             asks_program: self.core.has_own_offsets(),
             by_hand: self.core.polled() == Some(false),

@@ -13,7 +13,8 @@ impl<S: Outside> SendBacks<S> {
     /// The listener sees it again later, if it may; until then it pins the offset of its queue.
     pub(super) fn keep_here(&mut self, what: SendBack<S>) {
         let core = what.core.clone();
-        if what.back == Back::DeadLetter || what.times >= core.settings().max_reconsume_times {
+        let never_again = matches!(what.back, Back::DeadLetter | Back::Exhausted);
+        if never_again || what.times >= core.settings().max_reconsume_times {
             return give_up(&what);
         }
         self.next += 1;
