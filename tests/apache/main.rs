@@ -9,7 +9,7 @@ mod tools;
 
 use scenarios::{
     Target, broadcast, crash, eventually, everything, filters, in_order, pause, pulling, resume, retries,
-    sending, shared_group,
+    sending, shared_group, subscriptions,
 };
 use std::fs;
 use std::path::Path;
@@ -79,6 +79,11 @@ fn a_filter_lets_the_same_messages_through_everywhere() {
 #[test]
 fn every_member_gets_everything() {
     broadcast::every_member_gets_everything(&Apache);
+}
+
+#[test]
+fn a_topic_given_up_by_one_member_is_read_by_the_other() {
+    subscriptions::a_topic_given_up_by_one_member_is_read_by_the_other(&Apache);
 }
 
 #[test]

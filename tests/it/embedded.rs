@@ -3,7 +3,9 @@
 use crate::scenarios::embedded::Embedded;
 #[cfg(all(feature = "acl", feature = "tls"))]
 use crate::scenarios::guarded;
-use crate::scenarios::{broadcast, crash, everything, filters, in_order, pulling, resume, retries, sending};
+use crate::scenarios::{
+    broadcast, crash, everything, filters, in_order, pulling, resume, retries, sending, subscriptions,
+};
 
 #[test]
 fn everything_sent_is_consumed_once() {
@@ -60,4 +62,9 @@ fn a_topic_is_read_to_its_end() {
 #[test]
 fn a_reader_on_its_own_goes_where_it_likes() {
     pulling::a_reader_on_its_own_goes_where_it_likes(&Embedded::start());
+}
+
+#[test]
+fn a_topic_given_up_by_one_member_is_read_by_the_other() {
+    subscriptions::a_topic_given_up_by_one_member_is_read_by_the_other(&Embedded::start());
 }

@@ -18,6 +18,7 @@ pub mod resume;
 pub mod retries;
 pub mod sending;
 pub mod shared_group;
+pub mod subscriptions;
 pub mod tally;
 pub mod topics;
 
