@@ -111,7 +111,9 @@ fn fifty_starts_and_stops_leave_no_thread_and_no_socket_behind() {
         };
         let files = settled();
         (0..50).for_each(|_| cycle());
-        assert!(settled() <= files, "{} files were open, now {}", files, open_files());
+        settled();
+        // The broker counts a connection out before it closes its socket.
+        until("no more files are open than before", || open_files() <= files);
     });
 }
 
