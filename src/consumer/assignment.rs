@@ -107,6 +107,9 @@ pub struct Assignment {
 enum Doubt {
     /// There is none.
     None,
+    /// The connection was lost: the broker is asked when it is back. Nothing is committed until then, and what was
+    /// confirmed is not relied on.
+    Lost,
     /// The broker is asked what it holds.
     Asking,
     /// It did not answer: it is asked again when the next commit is due.
@@ -265,6 +268,7 @@ impl Assignment {
                 if untouched { self.commit(end, ending) } else { self.release(by, None) }
             }
             (Phase::Verifying { by, .. }, Err(_)) => self.release(by, None),
+            // One that was asked before the connection was lost says nothing about the time after it.
             (Phase::Active, Ok(held)) if self.doubt == Doubt::Asking => {
                 self.doubt = Doubt::None;
                 self.compare(held, now)
@@ -463,6 +467,13 @@ impl Assignment {
         }
     }
 
+    /// The connection to the broker is lost. It may have stopped, and what it had confirmed may be gone with it.
+    pub fn doubt_confirmed(&mut self) {
+        if self.phase == Phase::Active {
+            self.doubt = Doubt::Lost;
+        }
+    }
+
     /// The connection to the broker is new: it may have come back with older offsets than it confirmed. It is asked
     /// what it holds before anything is committed again, since meanwhile another member may have taken the queue over
     /// and be further.
@@ -481,6 +492,20 @@ impl Assignment {
             self.acked = Some(sent);
         }
         match (self.phase.clone(), answer) {
+            // A send-back may have been confirmed meanwhile, and with it all that had waited behind its message. Of a
+            // revoked queue that is too late: there is a new owner.
+            (Phase::Committing { offset, ending, .. }, Ok(()))
+                if sent == offset
+                    && watermark > offset
+                    && ending.target.is_none()
+                    && ending.first.is_none() =>
+            {
+                if now < ending.by {
+                    self.commit(watermark, ending)
+                } else {
+                    self.after_commit(ending, Some(format!("time was over when {watermark} was reached")))
+                }
+            }
             (Phase::Committing { offset, ending, .. }, Ok(())) if sent == offset => {
                 self.after_commit(ending, None)
             }
@@ -796,6 +821,19 @@ mod tests {
     }
 
     #[test]
+    fn what_a_lost_broker_has_confirmed_is_not_relied_on() {
+        let Case { now, mut queue } = active();
+        queue.doubt_confirmed();
+        assert_eq!(queue.commit_due(at(11)), [], "when it is back");
+        assert_eq!(queue.doubt_commits(), [Action::Ask(Ask::Stored)]);
+        queue.doubt_confirmed();
+        assert_eq!(queue.stored(Ok(Some(at(10))), now), [], "asked before it was lost again");
+        assert_eq!(queue.commit_due(at(11)), []);
+        queue.shutdown(now + REVOKE_TIME, COMMIT_TIME);
+        assert_eq!(queue.drained(now, at(10)), [Action::Commit(at(10))], "or the end would not be clean");
+    }
+
+    #[test]
     fn whoever_was_away_does_not_take_back_what_the_next_owner_committed() {
         let Case { now, mut queue } = active();
         queue.doubt_commits();
@@ -912,6 +950,21 @@ mod tests {
             assert!(now < end);
             assert_eq!(queue.due(now, at(11)), [Action::Commit(at(11))]);
         }
+    }
+
+    #[test]
+    fn what_is_finished_while_the_last_commit_is_out_is_committed_too() {
+        let Case { now, mut queue } = active();
+        queue.shutdown(now + REVOKE_TIME, COMMIT_TIME);
+        assert_eq!(
+            queue.due(now + REVOKE_TIME, at(11)),
+            [Action::Commit(at(11))],
+            "a send-back is not confirmed"
+        );
+        assert_eq!(queue.committed(Ok(()), now + REVOKE_TIME, at(14)), [Action::Commit(at(14))]);
+        let late = queue.committed(Ok(()), now + REVOKE_TIME + COMMIT_TIME, at(15));
+        let failed = Some("time was over when 15 was reached".to_owned());
+        assert_eq!(late, [Action::Release { committed: Some(at(14)), failed }]);
     }
 
     #[test]

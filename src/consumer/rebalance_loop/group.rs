@@ -222,6 +222,7 @@ impl<S: Outside> Group<S> {
             }
             Notice::Disconnected { address, error } => {
                 if let Some(name) = self.core.broker_name(&address) {
+                    self.doubt(&name, &address);
                     self.doubt_locks(&name);
                 }
                 self.lost.insert(address.clone());
@@ -600,6 +601,17 @@ impl<S: Outside> Group<S> {
         }
         told.send();
         self.commit_by_hand(queue, requests);
+    }
+
+    /// The connection to a server of this broker is lost. If it keeps the offsets, they may be gone with it.
+    fn doubt(&mut self, broker: &str, address: &str) {
+        if self.core.broker_address(broker, Role::Any).is_none_or(|(keeper, _)| *keeper != *address) {
+            return;
+        }
+        let its = |queue: &MessageQueue| queue.broker_name() == broker;
+        for (_, owned) in self.queues.iter_mut().filter(|(queue, _)| its(queue)) {
+            owned.assignment.doubt_confirmed();
+        }
     }
 
     /// A broker that was away may have come back with older offsets than it confirmed before; and a slave that stands in
