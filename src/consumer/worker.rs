@@ -107,6 +107,10 @@ impl Worker<'_> {
             if last && taken.retried.is_none() {
                 // Before the call, which may take hours: nobody needs to look after messages that nobody can take.
                 self.core.ready.went(run.len() as usize);
+                if range.start > 0 {
+                    // The same goes for the rest of the run, which may be all that keeps the queue from pulling.
+                    self.core.settled(queue, queue.settle_if_stopped());
+                }
             }
             now = self.call(queue, &run, range.clone(), taken.retried, born, now);
             if last || taken.retried.is_some() {
