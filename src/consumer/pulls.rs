@@ -129,7 +129,7 @@ impl<S: Outside> Pulls<S> {
 
     /// The pull with this tag has failed: what a user can act on. The answer follows.
     pub(super) fn failed(&self, tag: u64, failure: Failure) {
-        if let Some(entry) = self.table.get(&(tag & ID)) {
+        if let Some(entry) = self.table.get(&generation(tag)) {
             entry.queue.facts.set_failure(Some(failure));
         }
     }
@@ -137,8 +137,8 @@ impl<S: Outside> Pulls<S> {
     /// The answer to the pull with this tag. An answer of an older generation finds nobody, and neither does the answer
     /// to a pull that was given up.
     pub(super) fn answered(&mut self, tag: u64, answer: Result<Pulled, String>) {
-        let (id, turn) = (tag & ID, tag >> TURN_AT);
-        if self.table.get(&id).is_none_or(|entry| u64::from(entry.turn) != turn) {
+        let id = generation(tag);
+        if self.table.get(&id).is_none_or(|entry| entry.tag() != tag) {
             return;
         }
         self.at = Some(id);
@@ -195,6 +195,24 @@ impl<S: Outside> Pulls<S> {
         if !self.touched.iter().any(|known| Arc::ptr_eq(known, &core)) {
             self.touched.push(core);
         }
+    }
+
+    /// What the answer to the present pull of this one is tagged with.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn tag(&self, id: u64) -> Option<u64> {
+        self.table.get(&id).map(Entry::tag)
+    }
+
+    /// How the fetching for this one stands.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn state(&self, id: u64) -> Option<&fetch::State> {
+        self.table.get(&id).map(|entry| entry.fetch.state())
+    }
+
+    /// By what the answer to the pull of this one is filtered.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn filter(&self, id: u64) -> Option<&Arc<Subscription>> {
+        self.table.get(&id).map(|entry| &entry.subscription)
     }
 
     /// Nobody is worked for.
@@ -293,13 +311,14 @@ impl<S: Outside> Entry<S> {
             self.turn = self.turn.wrapping_add(1);
             self.fetch.abandon();
         }
-        if let Some(subscription) = self.core.subscription(self.queue.queue().topic())
-            && !Arc::ptr_eq(&subscription, &self.subscription)
-        {
+        // A topic that was given up meanwhile is not asked for any more: its broker may have heard of it already.
+        let subscription = self.core.subscription(self.queue.queue().topic());
+        let subscribed = subscription.is_some();
+        if let Some(subscription) = subscription {
             self.subscription = subscription;
         }
         let address = self.address();
-        let told = address.as_ref().is_some_and(|(address, _)| self.is_told(address));
+        let told = subscribed && address.as_ref().is_some_and(|(address, _)| self.is_told(address));
         let view = View {
             load: self.queue.load(),
             limits: self.queue.limits(),
@@ -324,6 +343,10 @@ impl<S: Outside> Entry<S> {
         !Arc::ptr_eq(&now, &self.subscription) && self.address().is_some_and(told)
     }
 
+    fn tag(&self) -> u64 {
+        self.queue.id() | u64::from(self.turn) << TURN_AT
+    }
+
     fn address(&self) -> Option<(Arc<str>, u64)> {
         self.core.broker_address(self.queue.queue().broker_name(), Role::Id(self.suggested))
     }
@@ -342,8 +365,11 @@ impl<S: Outside> Entry<S> {
                 false
             }
             Pause::NoHeartbeat => {
-                let address = self.address();
-                self.core.heartbeat_now(address.as_ref().map(|(address, _)| &**address));
+                // No heartbeat tells of a topic that was given up.
+                if self.core.subscription(self.queue.queue().topic()).is_some() {
+                    let address = self.address();
+                    self.core.heartbeat_now(address.as_ref().map(|(address, _)| &**address));
+                }
                 false
             }
             _ => false,
@@ -401,7 +427,7 @@ impl<S: Outside> Entry<S> {
         };
         self.queue.facts.last_pull.store(self.core.millis(), Ordering::Relaxed);
         self.core.totals().pulls.fetch_add(1, Ordering::Relaxed);
-        let tag = self.queue.id() | u64::from(self.turn) << TURN_AT;
+        let tag = self.tag();
         let to = server.as_ref().unwrap_or(&address);
         self.core.send(to, Request::Pull(link, Box::new(header)), sink, tag);
         self.asked = Some(address);
@@ -498,6 +524,11 @@ const LOST_PULL: Duration = Duration::from_secs(31);
 const SUSPEND: i32 = 2;
 /// With the same code, a broker says that it does not know the group at all: that has other causes.
 const DROPPED: &str = "subscription not exist";
+/// The generation that a tag belongs to.
+pub(super) fn generation(tag: u64) -> u64 {
+    tag & ID
+}
+
 /// A tag is the generation, and above it the turn: no process has so many generations.
 const TURN_AT: u32 = 48;
 const ID: u64 = (1 << TURN_AT) - 1;
@@ -529,6 +560,22 @@ mod tests {
         core.subscribe(true);
         pulls.hurry_all();
         assert!(core.take_sent().is_empty(), "given up");
+    }
+
+    #[test]
+    fn a_topic_that_was_given_up_is_not_asked_for_any_more() {
+        let core = Stub::new();
+        let queue = core.queue();
+        let mut pulls = Pulls::<Stub>::new(());
+        pulls.attach(core.clone(), queue.clone());
+        assert_eq!(core.take_sent(), [queue.id()]);
+        core.subscribe(false);
+        pulls.answered(queue.id(), Err("busy".into()));
+        pulls.hurry_all();
+        assert!(core.take_sent().is_empty() && queue.facts.waiting().is_some());
+        core.subscribe(true);
+        pulls.hurry_all();
+        assert_eq!(core.take_sent(), [queue.id()]);
     }
 
     #[test]
