@@ -46,6 +46,9 @@ pub use verdict::{ConsumeStatus, TransactionStatus, Verdict};
 pub(crate) use call::{call_error, failed_attempt, kind_of, success};
 pub(crate) use choice::ClientChoice;
 pub(crate) use config::ClientConfig;
+/// For the simulator of consumers, which has a control loop of its own.
+#[cfg(all(test, not(loom)))]
+pub(crate) use heartbeat::{Beaten, Beats, Content, Told};
 pub(crate) use instance::Instance;
 pub(crate) use life::{Life, bounded_grace};
 pub(crate) use member::{Member, MemberKind, Notice};

@@ -42,6 +42,8 @@ mod running;
 mod send_back;
 mod settings;
 mod sift;
+#[cfg(all(test, not(loom)))]
+mod sim;
 mod slot;
 mod stats;
 mod subscribing;

@@ -28,6 +28,8 @@ use crate::remoting::{CallError, ReplySink};
 
 pub(super) use groups::Groups;
 pub(super) use polled::{Committed, Wish};
+#[cfg(all(test, not(loom)))]
+pub(super) use requests::{Answer, Request};
 pub(super) use requests::{offset_in, question};
 
 /// What the rebalance thread is told.

@@ -169,13 +169,18 @@ impl World {
 
     /// What was sent is accepted, and every queue of every member moves or says why not.
     fn settle(&mut self) -> Result<()> {
-        if self.members.is_empty() {
+        // A start may fail for the last faults.
+        while self.members.is_empty() {
             self.join();
         }
         let retries = retry_topic(GROUP);
-        self.broker.wait(SOON, |state| {
+        let settled = self.broker.wait(SOON, |state| {
             state.lag(GROUP, "orders") == 0 && state.lag(GROUP, &retries) == 0 && state.delayed() == 0
-        })?;
+        });
+        if settled.is_err() {
+            self.members.iter().for_each(|member| println!("{:#?}", member.stats().queues));
+        }
+        settled?;
         let accepted = self.accepted.lock().unwrap();
         let lost: Vec<u32> = (0..self.sent).filter(|n| !accepted.contains_key(&n.to_string())).collect();
         assert!(lost.is_empty(), "lost: {lost:?}");

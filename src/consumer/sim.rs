@@ -1,0 +1,110 @@
+//! The promises, tried over thousands of random runs in virtual time.
+//!
+//! A run is a few members of one group, one or two model brokers, and a network that delays, drops, reorders and cuts,
+//! all driven by one agenda and one seed. Members join, leave and are killed; brokers restart with older offsets; operators
+//! reset; listeners fail, hang and come back late. What decides is the real thing: [`Groups`](super::rebalance_loop) with
+//! their assignments, [`Pulls`](super::pulls) with fetching and sifting, [`SendBacks`](super::send_back), process queues
+//! with their runs and claims, and of the client what brokers were told and when heartbeats go. What is played instead:
+//! sockets, channels and threads (`net`, `loops`), the consume threads (`worker`), routes, and brokers.
+//!
+//! At every step the ledger is asked whether a promise is broken: 1 (no commit passes an unfinished message), 2 (no
+//! made-up offset), 3 (one pull in flight, and answers to former generations change nothing), 4 (a queue that is not
+//! pulling has a reason), 5 (limits), 7 (no duplicate after a clean leave), 12 (told before asked). In the end, when
+//! nothing has gone wrong for a while, everything must have been consumed and committed.
+//!
+//! A run that fails says its seed. `ROCKETMQ_SIM_SEED=n` runs that one alone and prints all that happened;
+//! `ROCKETMQ_SIM_SEEDS=n` sets how many are run.
+
+mod broker;
+mod checks;
+mod core;
+mod faults;
+mod ledger;
+mod loops;
+mod member;
+mod mutants;
+mod net;
+mod plan;
+mod rng;
+mod service;
+mod worker;
+mod world;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use mutants::Mutant;
+use world::World;
+
+/// A run that broke a promise.
+#[derive(Debug)]
+#[allow(dead_code, reason = "shown when a test fails")]
+struct Failure {
+    seed: u64,
+    what: String,
+    /// What happened last.
+    events: Vec<String>,
+}
+
+/// Runs one seed. A failing one is run once more, to tell what happened: the last so many lines.
+fn simulate(seed: u64, mutant: Option<Mutant>, lines: usize) -> Result<u64, Failure> {
+    let base = Instant::now();
+    let mut world = World::new(seed, mutant, base, false);
+    let Err(what) = world.run() else { return Ok(world.steps) };
+    let mut again = World::new(seed, mutant, base, true);
+    let told_again = again.run();
+    assert_eq!(told_again, Err(what.clone()), "seed {seed} does not repeat itself");
+    Err(Failure { seed, what, events: again.last_lines(lines) })
+}
+
+/// Runs seeds until one fails, on two threads.
+fn find(mutant: Option<Mutant>) -> Result<u64, Failure> {
+    let seeds = number("ROCKETMQ_SIM_SEEDS").unwrap_or(SEEDS);
+    let (next, steps, failed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds || failed.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            match simulate(seed, mutant, SHOWN) {
+                Ok(took) => drop(steps.fetch_add(took, Ordering::Relaxed)),
+                Err(failure) => {
+                    failed.store(true, Ordering::Relaxed);
+                    return Err(failure);
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(work);
+        let mine = work();
+        let others = other.join().expect("a run does not panic");
+        mine.and(others)
+    })?;
+    Ok(steps.into_inner())
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+#[test]
+fn promises_hold_over_thousands_of_runs() {
+    let began = Instant::now();
+    let result = match number("ROCKETMQ_SIM_SEED") {
+        Some(seed) => simulate(seed, None, usize::MAX),
+        None => find(None),
+    };
+    match result {
+        Ok(steps) => log::info!("{steps} steps in {:.1?}", began.elapsed()),
+        Err(Failure { seed, what, events }) => {
+            panic!("seed {seed}: {what}\n{}\nrun it alone with ROCKETMQ_SIM_SEED={seed}", events.join("\n"))
+        }
+    }
+}
+
+/// Runs without `ROCKETMQ_SIM_SEEDS`.
+const SEEDS: u64 = 3000;
+/// Lines that are shown of a failing run among many.
+const SHOWN: usize = 100;

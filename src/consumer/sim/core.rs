@@ -1,0 +1,306 @@
+//! What stands in for the core of a consumer: it shows the deciding parts a world, and takes down what they ask of it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use super::rng::Rng;
+use crate::client::{Namespace, Role, Told};
+use crate::consumer::budget::{Budget, OnRelease};
+use crate::consumer::core::Totals;
+use crate::consumer::events::Event;
+use crate::consumer::outside::{Outside, Request, Subscriptions};
+use crate::consumer::process_queue::ProcessQueue;
+use crate::consumer::pull_loop::PullEvent;
+use crate::consumer::rebalance_loop::RebalanceEvent;
+use crate::consumer::settings::Settings;
+use crate::consumer::stats::Waiting;
+use crate::consumer::timer_loop::TimerEvent;
+use crate::message::MessageQueue;
+
+/// The group of all members.
+pub(super) const GROUP: &str = "g";
+pub(super) const RETRY_TOPIC: &str = "%RETRY%g";
+/// Names and addresses of the brokers, by number.
+pub(super) const BROKERS: [(&str, &str); 2] = [("broker-a", "a:1"), ("broker-b", "b:1")];
+
+/// Where the outcome of a request goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sink {
+    Pulls,
+    Backs,
+    Rebalance,
+    Control,
+}
+
+/// What a deciding part asked for, to be carried out by the world.
+pub(super) enum Deed {
+    Send {
+        broker: usize,
+        request: Request,
+        sink: Sink,
+        tag: u64,
+    },
+    Heartbeat(Option<usize>),
+    Route(String),
+    Pull(PullEvent<SimCore>),
+    Rebalance(RebalanceEvent<SimCore>),
+    Timer(TimerEvent<SimCore>),
+    Tell(Event),
+    Ready(Arc<ProcessQueue>),
+    Own(Arc<ProcessQueue>),
+    Disown(u64),
+    CancelListeners,
+    /// The connection ended between two looks at it.
+    Cut(usize),
+}
+
+/// One simulated consumer, as its deciding parts see it.
+pub(super) struct SimCore {
+    id: String,
+    group: Arc<str>,
+    namespace: Namespace,
+    settings: Settings,
+    budget: Arc<Budget>,
+    freed: Arc<AtomicBool>,
+    totals: Totals,
+    /// What brokers have acknowledged; the real thing.
+    pub(super) told: Told,
+    pub(super) seen: RefCell<Seen>,
+    pub(super) deeds: RefCell<Vec<Deed>>,
+    rng: RefCell<Rng>,
+    /// Of a thousand looks at a connection, how many see it end.
+    pub(super) fragile: Cell<u64>,
+}
+
+/// The world as this member sees it.
+pub(super) struct Seen {
+    pub(super) base: Instant,
+    pub(super) now: Instant,
+    pub(super) subscriptions: Arc<Subscriptions>,
+    pub(super) suspended: bool,
+    pub(super) routes: BTreeMap<String, Vec<MessageQueue>>,
+    /// A mutant: the open connection to each broker counts as told.
+    pub(super) credulous: Option<Vec<Option<u64>>>,
+}
+
+impl SimCore {
+    pub(super) fn new(number: usize, settings: Settings, cache: usize, seen: Seen, rng: Rng) -> Self {
+        let freed = Arc::new(AtomicBool::new(false));
+        let told_of_release = freed.clone();
+        let on_release = OnRelease(Box::new(move || told_of_release.store(true, Ordering::Relaxed)));
+        Self {
+            id: format!("10.0.0.1@{number}"),
+            group: GROUP.into(),
+            namespace: Namespace::new(None),
+            settings,
+            budget: Arc::new(Budget::new(cache, Arc::default(), on_release)),
+            freed,
+            totals: Totals::default(),
+            told: Told::default(),
+            seen: RefCell::new(seen),
+            deeds: RefCell::default(),
+            rng: RefCell::new(rng),
+            fragile: Cell::new(0),
+        }
+    }
+
+    /// Whether the cache has given bytes back to somebody who waits for them.
+    pub(super) fn take_freed(&self) -> bool {
+        self.freed.swap(false, Ordering::Relaxed)
+    }
+
+    fn note(&self, deed: Deed) {
+        self.deeds.borrow_mut().push(deed);
+    }
+
+    fn brokers(&self) -> Vec<usize> {
+        let seen = self.seen.borrow();
+        let known = |name: &str| seen.routes.values().flatten().any(|queue| queue.broker_name() == name);
+        (0..BROKERS.len()).filter(|n| known(BROKERS[*n].0)).collect()
+    }
+}
+
+/// The number of the broker there.
+pub(super) fn broker_at(address: &str) -> usize {
+    BROKERS.iter().position(|(_, known)| *known == address).expect("only these brokers are ever named")
+}
+
+impl Outside for SimCore {
+    type Sink = Sink;
+
+    fn send(&self, address: &str, request: Request, sink: &Sink, tag: u64) {
+        self.note(Deed::Send { broker: broker_at(address), request, sink: *sink, tag });
+    }
+
+    fn heartbeat_now(&self, address: Option<&str>) {
+        self.note(Deed::Heartbeat(address.map(broker_at)));
+    }
+
+    fn want_route(&self, topic: &str) {
+        self.note(Deed::Route(topic.to_owned()));
+    }
+
+    fn queues_of(&self, topic: &str) -> Option<Vec<MessageQueue>> {
+        self.seen.borrow().routes.get(topic).cloned()
+    }
+
+    fn any_broker_of(&self, topic: &str) -> Option<Arc<str>> {
+        let seen = self.seen.borrow();
+        let queues = seen.routes.get(topic)?;
+        let queue = queues.get(self.rng.borrow_mut().below(queues.len()))?;
+        let (_, address) = BROKERS.iter().find(|(name, _)| *name == queue.broker_name())?;
+        Some((*address).into())
+    }
+
+    fn broker_address(&self, name: &str, _: Role) -> Option<(Arc<str>, u64)> {
+        let known = self.brokers().into_iter().find(|n| BROKERS[*n].0 == name)?;
+        Some((BROKERS[known].1.into(), 0))
+    }
+
+    fn broker_name(&self, address: &str) -> Option<Arc<str>> {
+        self.brokers().into_iter().find(|n| BROKERS[*n].1 == address).map(|n| BROKERS[n].0.into())
+    }
+
+    fn masters(&self) -> Vec<(Arc<str>, Arc<str>)> {
+        self.brokers().into_iter().map(|n| (BROKERS[n].0.into(), BROKERS[n].1.into())).collect()
+    }
+
+    fn told_on(&self, address: &str, topic: &str, version: i64) -> Option<u64> {
+        let broker = broker_at(address);
+        if let Some(open) = &self.seen.borrow().credulous {
+            return open.get(broker).copied().flatten();
+        }
+        let told = self.told.told_on(address, GROUP, topic, version);
+        if told.is_some() && self.rng.borrow_mut().chance(self.fragile.get()) {
+            self.told.connection_ended(address);
+            self.note(Deed::Cut(broker));
+        }
+        told
+    }
+
+    fn client_id(&self) -> &str {
+        &self.id
+    }
+
+    fn group(&self) -> &Arc<str> {
+        &self.group
+    }
+
+    fn plain_group(&self) -> &str {
+        &self.group
+    }
+
+    fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn subscriptions(&self) -> Arc<Subscriptions> {
+        self.seen.borrow().subscriptions.clone()
+    }
+
+    fn is_suspended(&self) -> bool {
+        self.seen.borrow().suspended
+    }
+
+    fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
+    fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    fn now(&self) -> Instant {
+        self.seen.borrow().now
+    }
+
+    fn time(&self) -> SystemTime {
+        let seen = self.seen.borrow();
+        SystemTime::UNIX_EPOCH + START + seen.now.saturating_duration_since(seen.base)
+    }
+
+    fn measured_now(&self) -> Instant {
+        self.now()
+    }
+
+    fn is_moved_by_hand(&self) -> bool {
+        false
+    }
+
+    fn jitter(&self) -> f64 {
+        self.rng.borrow_mut().fraction()
+    }
+
+    fn post_pull(&self, event: PullEvent<Self>) {
+        self.note(Deed::Pull(event));
+    }
+
+    fn post_rebalance(&self, event: RebalanceEvent<Self>) {
+        self.note(Deed::Rebalance(event));
+    }
+
+    fn post_timer(&self, event: TimerEvent<Self>) {
+        self.note(Deed::Timer(event));
+    }
+
+    fn emit(&self, event: Event) {
+        self.note(Deed::Tell(event));
+    }
+
+    fn ready(&self, queue: &Arc<ProcessQueue>, _: Instant) {
+        self.note(Deed::Ready(queue.clone()));
+    }
+
+    fn came(&self, _: usize) {}
+
+    fn went(&self, _: usize) {}
+
+    fn wake(&self) -> bool {
+        false
+    }
+
+    fn cancel_listeners(&self) {
+        self.note(Deed::CancelListeners);
+    }
+
+    fn own(&self, queue: &Arc<ProcessQueue>) {
+        self.note(Deed::Own(queue.clone()));
+    }
+
+    fn disown(&self, queue: &ProcessQueue) {
+        self.note(Deed::Disown(queue.id()));
+    }
+
+    fn wait_for_start(&self, _: &MessageQueue, _: Option<Waiting>) {}
+
+    fn own_address(&self, _: &str) -> Option<SocketAddr> {
+        None
+    }
+
+    fn heartbeat_interval(&self) -> Duration {
+        Duration::from_secs(30)
+    }
+
+    // What follows is for consumption in order, which is not simulated.
+
+    fn owned(&self) -> Vec<Arc<ProcessQueue>> {
+        Vec::new()
+    }
+
+    fn is_listening_to(&self, _: &MessageQueue) -> bool {
+        false
+    }
+
+    fn renew_locks(&self, _: &Arc<str>) {}
+}
+
+/// When every run begins, since 1970.
+const START: Duration = Duration::from_secs(1_700_000_000);

@@ -1,0 +1,403 @@
+//! What is true, and what must never be: the promises, checked against it at every step.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use crate::consumer::pulls::generation;
+use crate::message::MessageQueue;
+
+/// The books of one run.
+#[derive(Default)]
+pub(super) struct Ledger {
+    pub(super) queues: Vec<Pages>,
+    generations: BTreeMap<u64, Generation>,
+    /// Where a queue of a member was told to go on, until it does.
+    targets: BTreeMap<(usize, usize), i64>,
+    /// Members and queues, with the life of the queue there, for which a broker had no stored offset.
+    unstored: BTreeSet<(usize, usize, u64)>,
+    /// Pulls without an answer, by tag.
+    pulling: BTreeSet<u64>,
+    in_hand: BTreeSet<(u64, i64)>,
+    /// When a member asked last for the stored offset of a queue.
+    asked: BTreeMap<(usize, usize), Instant>,
+    /// The last commit of each member and queue that its broker got.
+    arrived: BTreeMap<(usize, usize), i64>,
+    fences: BTreeMap<usize, Fence>,
+    /// Queues whose stored offset was taken back by the late commit of a member, how many more messages may mend that,
+    /// and when the next is sent.
+    taken_back: BTreeMap<usize, (u32, Instant)>,
+    /// The first promise that was broken.
+    pub(super) broken: Option<String>,
+}
+
+/// What became of the messages of one queue, whoever did it.
+pub(super) struct Pages {
+    pub(super) queue: MessageQueue,
+    finished: Vec<bool>,
+    low: i64,
+}
+
+/// What one generation of a queue, of one member, has done.
+struct Generation {
+    member: usize,
+    queue: usize,
+    start: i64,
+    /// Since when it could know of what others had committed: from its question for the stored offset on.
+    since: Instant,
+    open: bool,
+    finished: Vec<bool>,
+    low: i64,
+    accepted: Vec<i64>,
+    /// It was told to go on elsewhere, so that what it had finished may come again.
+    sent_elsewhere: bool,
+}
+
+/// What a member that has left cleanly had finished.
+struct Fence {
+    since: Instant,
+    accepted: BTreeSet<i64>,
+    member: usize,
+}
+
+impl Pages {
+    fn finish(&mut self, offset: i64) {
+        mark(&mut self.finished, offset);
+    }
+
+    /// Everything below it is finished.
+    fn low(&mut self) -> i64 {
+        advance(&self.finished, &mut self.low, 0)
+    }
+}
+
+fn mark(marks: &mut Vec<bool>, at: i64) {
+    let Ok(at) = usize::try_from(at) else { return };
+    if marks.len() <= at {
+        marks.resize(at + 1, false);
+    }
+    marks[at] = true;
+}
+
+fn advance(marks: &[bool], low: &mut i64, start: i64) -> i64 {
+    while marks.get((*low - start) as usize).copied().unwrap_or_default() {
+        *low += 1;
+    }
+    *low
+}
+
+impl Ledger {
+    pub(super) fn add_queue(&mut self, queue: MessageQueue) -> usize {
+        self.queues.push(Pages { queue, finished: Vec::new(), low: 0 });
+        self.queues.len() - 1
+    }
+
+    pub(super) fn number(&self, queue: &MessageQueue) -> usize {
+        self.queues
+            .iter()
+            .position(|pages| pages.queue == *queue)
+            .expect("every queue of the model is in the books")
+    }
+
+    pub(super) fn name(&self, queue: usize) -> &MessageQueue {
+        &self.queues[queue].queue
+    }
+
+    pub(super) fn break_promise(&mut self, promise: u32, what: impl FnOnce() -> String) {
+        if self.broken.is_none() {
+            self.broken = Some(format!("promise {promise}: {}", what()));
+        }
+    }
+
+    /// A name for a generation that is the same whenever the run is repeated.
+    pub(super) fn short(&self, id: u64) -> String {
+        format!("#{}", self.generations.range(..=id).count())
+    }
+
+    /// Everything below it is finished.
+    pub(super) fn low(&mut self, queue: usize) -> i64 {
+        self.queues[queue].low()
+    }
+
+    /// Nobody has to consume these: the policy starts behind them, an operator skipped them, the broker lost them.
+    pub(super) fn excuse(&mut self, queue: usize, offsets: std::ops::Range<i64>) {
+        offsets.for_each(|offset| self.queues[queue].finish(offset));
+    }
+
+    /// A generation begins.
+    pub(super) fn begin(&mut self, id: u64, member: usize, queue: usize, start: i64, now: Instant) {
+        let low = start;
+        let new = Generation {
+            member,
+            queue,
+            start,
+            since: self.asked.get(&(member, queue)).copied().unwrap_or(now),
+            open: true,
+            finished: Vec::new(),
+            low,
+            accepted: Vec::new(),
+            sent_elsewhere: false,
+        };
+        self.generations.insert(id, new);
+    }
+
+    /// It accepts nothing any more.
+    pub(super) fn close(&mut self, id: u64) {
+        if let Some(generation) = self.generations.get_mut(&id) {
+            generation.open = false;
+        }
+    }
+
+    pub(super) fn queue_of(&self, id: u64) -> Option<usize> {
+        self.generations.get(&id).map(|generation| generation.queue)
+    }
+
+    /// The newest generation of this queue at this member.
+    fn latest(&self, member: usize, queue: usize) -> Option<u64> {
+        let mut all = self.generations.iter().rev();
+        all.find(|(_, one)| one.member == member && one.queue == queue).map(|(id, _)| *id)
+    }
+
+    /// A generation has finished a message: a filter dropped it, or its listener accepted it.
+    pub(super) fn finish(&mut self, id: u64, offset: i64) {
+        let Some(generation) = self.generations.get_mut(&id) else { return };
+        mark(&mut generation.finished, offset - generation.start);
+        let queue = generation.queue;
+        self.queues[queue].finish(offset);
+    }
+
+    /// A listener accepted it. `counts` if its generation may know.
+    pub(super) fn accept(&mut self, id: u64, offset: i64, counts: bool) {
+        if counts {
+            self.finish(id, offset);
+        }
+        if let Some(generation) = self.generations.get_mut(&id) {
+            generation.accepted.push(offset);
+            let queue = generation.queue;
+            self.queues[queue].finish(offset);
+        }
+    }
+
+    /// A broker holds it, for a retry or as a dead letter, since this member sent it back.
+    pub(super) fn hold(&mut self, member: usize, queue: usize, offset: i64) {
+        self.queues[queue].finish(offset);
+        for generation in self.generations.values_mut() {
+            if generation.member == member && generation.queue == queue && offset >= generation.start {
+                mark(&mut generation.finished, offset - generation.start);
+            }
+        }
+    }
+
+    /// Promise 3, and the first half of 2.
+    pub(super) fn pull_sent(&mut self, tag: u64, from: i64) {
+        let name = self.short(generation(tag));
+        if !self.pulling.insert(tag) {
+            self.break_promise(3, || format!("{name} has two pulls in flight"));
+        }
+        if from < 0 {
+            self.break_promise(2, || format!("{name} pulls from {from}"));
+        }
+    }
+
+    /// It cannot be sent, which is told later.
+    pub(super) fn pull_refused(&mut self, tag: u64) {
+        self.pulling.insert(tag);
+    }
+
+    pub(super) fn pull_ended(&mut self, tag: u64) {
+        self.pulling.remove(&tag);
+    }
+
+    pub(super) fn is_pulling(&self, tag: u64) -> bool {
+        self.pulling.contains(&tag)
+    }
+
+    /// A member was told where to go on instead: nothing else may be committed until it does.
+    pub(super) fn target(&mut self, member: usize, queue: usize, to: i64) {
+        self.targets.insert((member, queue), to);
+        if let Some(one) = self.latest(member, queue).and_then(|id| self.generations.get_mut(&id)) {
+            one.sent_elsewhere = true;
+        }
+        self.excuse(queue, 0..to);
+    }
+
+    pub(super) fn clear_target(&mut self, member: usize, queue: usize) {
+        self.targets.remove(&(member, queue));
+    }
+
+    pub(super) fn target_of(&self, member: usize, queue: usize) -> Option<i64> {
+        self.targets.get(&(member, queue)).copied()
+    }
+
+    /// Promise 1, where a commit is sent: by itself (`generation` is `None`) or with a pull.
+    pub(super) fn commit_sent(&mut self, member: usize, queue: usize, generation: Option<u64>, to: i64) {
+        let name = self.name(queue).clone();
+        if let Some(target) = self.target_of(member, queue) {
+            if to != target {
+                self.break_promise(1, || {
+                    format!("{name} was to go on at {target}, and {member} commits {to}")
+                });
+            }
+            return;
+        }
+        let Some(id) = generation.or_else(|| self.latest(member, queue)) else {
+            return self.break_promise(2, || format!("{member} commits {to} for {name} without owning it"));
+        };
+        let Some(generation) = self.generations.get_mut(&id) else { return };
+        let (start, finished) = (generation.start, &generation.finished);
+        let low = advance(finished, &mut generation.low, start);
+        if to < start || to > low {
+            self.break_promise(1, || {
+                format!(
+                    "{member} commits {to} for {name}, having started at {start} and finished up to {low}"
+                )
+            });
+        }
+    }
+
+    /// Promise 1, where a commit of a member arrives.
+    pub(super) fn committed(
+        &mut self,
+        member: usize,
+        queue: usize,
+        to: i64,
+        before: Option<i64>,
+        now: Instant,
+    ) {
+        self.arrived.insert((member, queue), to);
+        let low = self.low(queue);
+        if to > low {
+            let name = self.name(queue).clone();
+            self.break_promise(1, || format!("{to} is committed for {name}, where {low} is not finished"));
+        }
+        if before.is_some_and(|before| to < before) {
+            self.fences.remove(&queue);
+            self.taken_back.insert(queue, (MENDING, now));
+        }
+    }
+
+    /// A member that owns this queue hears that the connection to its broker is lost: what was confirmed may be gone.
+    pub(super) fn confirmation_is_doubtful(&mut self, member: usize, queue: &MessageQueue) {
+        let queue = self.number(queue);
+        self.arrived.remove(&(member, queue));
+    }
+
+    /// Whether a late commit has taken back what another member had committed, so that one more message has to show
+    /// that its owner commits again. Who does not know of it commits from there on, be it some messages later.
+    pub(super) fn may_mend(&mut self, queue: usize, now: Instant) -> bool {
+        match self.taken_back.get_mut(&queue) {
+            Some((left, next)) if *left > 0 && now >= *next => {
+                *left -= 1;
+                *next = now + MENDING_PAUSE;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The offset of a queue went back for a reason outside of its members.
+    pub(super) fn went_back(&mut self, queue: usize) {
+        self.fences.remove(&queue);
+    }
+
+    /// A member asks for the stored offset.
+    pub(super) fn asks(&mut self, member: usize, queue: usize, now: Instant) {
+        self.asked.insert((member, queue), now);
+    }
+
+    /// A broker has told that no offset is stored.
+    pub(super) fn nothing_stored(&mut self, member: usize, queue: usize, epoch: u64) {
+        self.unstored.insert((member, queue, epoch));
+    }
+
+    pub(super) fn is_unstored(&self, member: usize, queue: usize, epoch: u64) -> bool {
+        self.unstored.contains(&(member, queue, epoch))
+    }
+
+    /// Up to where the generation before the newest has finished everything.
+    pub(super) fn low_of_former(&mut self, member: usize, queue: usize) -> i64 {
+        let mut all = self.generations.values_mut().rev();
+        let former = all.by_ref().filter(|one| one.member == member && one.queue == queue).nth(1);
+        former.map_or(0, |one| advance(&one.finished, &mut one.low, one.start))
+    }
+
+    /// A listener gets a message.
+    pub(super) fn delivered(&mut self, id: u64, offset: i64) {
+        if !self.in_hand.insert((id, offset)) {
+            let name = self.short(id);
+            self.break_promise(6, || format!("offset {offset} of {name} is in two hands"));
+        }
+        let Some(generation) = self.generations.get(&id) else { return };
+        let (queue, since) = (generation.queue, generation.since);
+        if let Some(fence) = self.fences.get(&queue)
+            && since > fence.since
+            && fence.accepted.contains(&offset)
+        {
+            let (member, name) = (fence.member, self.name(queue).clone());
+            self.break_promise(7, || {
+                format!("offset {offset} of {name} comes again, though {member} finished it and left cleanly")
+            });
+        }
+    }
+
+    pub(super) fn given_back(&mut self, id: u64, offset: i64) {
+        self.in_hand.remove(&(id, offset));
+    }
+
+    /// The open generations of a member.
+    pub(super) fn open_ones(&self, member: usize) -> Vec<u64> {
+        let mine = |one: &Generation| one.member == member && one.open;
+        self.generations.iter().filter(|(_, one)| mine(one)).map(|(id, _)| *id).collect()
+    }
+
+    /// A member has left, and its report is clean. `owned` are the generations that it had when it began to leave.
+    /// `stored` is what the broker of a queue holds.
+    pub(super) fn left_cleanly(
+        &mut self,
+        member: usize,
+        owned: &[u64],
+        stored: impl Fn(&MessageQueue) -> Option<i64>,
+        now: Instant,
+    ) {
+        for id in owned {
+            let Some(one) = self.generations.get_mut(id) else { continue };
+            if one.sent_elsewhere {
+                continue;
+            }
+            let (queue, low) = (one.queue, advance(&one.finished, &mut one.low, one.start));
+            let stored = stored(&self.queues[queue].queue);
+            let arrived = self.arrived.get(&(member, queue)).is_some_and(|offset| *offset >= low);
+            if arrived && stored.is_none_or(|stored| stored < low) {
+                // The last word of a former owner has come later than that of this one.
+                continue;
+            }
+            let one = &self.generations[id];
+            // Whoever took it over before the end had no last word to wait for.
+            let others = |other: &Generation| other.queue == queue && other.member != member;
+            let shared = self
+                .generations
+                .values()
+                .any(|other| others(other) && (other.open || other.since >= one.since));
+            // One that was told where to go on, and still waits for a listener, goes on there whoever owned it since.
+            let awaited = self.targets.keys().any(|(other, of)| *of == queue && *other != member);
+            if !shared && !awaited && self.latest(member, queue) == Some(*id) {
+                let accepted = one.accepted.iter().copied().collect();
+                self.fences.insert(queue, Fence { since: now, accepted, member });
+            }
+        }
+    }
+
+    /// A member is gone, with everything it had.
+    pub(super) fn gone(&mut self, member: usize) {
+        let ids: Vec<u64> =
+            self.generations.iter().filter(|(_, one)| one.member == member).map(|(id, _)| *id).collect();
+        for id in ids {
+            self.close(id);
+            self.pulling.retain(|tag| generation(*tag) != id);
+        }
+        self.targets.retain(|(of, _), _| *of != member);
+    }
+}
+
+const MENDING: u32 = 5;
+/// Longer than every commit interval.
+const MENDING_PAUSE: Duration = Duration::from_secs(5);

@@ -1,0 +1,191 @@
+//! One simulated client: the real deciding parts, and the inboxes of the threads that run them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::Receiver;
+
+use super::broker::Reply;
+use super::core::{SimCore, Sink};
+use crate::client::{Beats, ConsumeStatus, Content, Notice, ShutdownReport};
+use crate::consumer::outside::Outside;
+use crate::consumer::process_queue::ProcessQueue;
+use crate::consumer::pull_loop::{Fetching, PullEvent};
+use crate::consumer::pulls::Pulls;
+use crate::consumer::rebalance_loop::{Groups, RebalanceEvent};
+use crate::consumer::run::Run;
+use crate::consumer::send_back::SendBacks;
+use crate::consumer::slot::Slot;
+use crate::consumer::timer_loop::Due;
+use crate::message::MessageQueue;
+
+/// What a request came to.
+pub(super) type Outcome = Result<Reply, String>;
+
+/// One client with one consumer.
+pub(super) struct Member {
+    pub(super) core: Arc<SimCore>,
+    pub(super) fetching: Fetching<SimCore>,
+    pub(super) groups: Groups<SimCore>,
+    pub(super) beats: Beats,
+    pub(super) pull: Inbox<ForPull>,
+    pub(super) rebalance: Inbox<ForRebalance>,
+    pub(super) control: Inbox<ForControl>,
+    pub(super) timers: BTreeSet<(Instant, Due)>,
+    pub(super) workers: Vec<Worker>,
+    pub(super) ready: VecDeque<Arc<ProcessQueue>>,
+    pub(super) links: Vec<Link>,
+    /// By generation.
+    pub(super) owned: BTreeMap<u64, Arc<ProcessQueue>>,
+    /// Where the next pull of each generation is to begin.
+    pub(super) expected: BTreeMap<u64, i64>,
+    pub(super) questions: BTreeMap<u64, Question>,
+    pub(super) next_question: u64,
+    pub(super) asking_routes: BTreeSet<String>,
+    /// What each broker has acknowledged on its present connection, as the answers had it.
+    pub(super) acknowledged: Vec<Option<BTreeMap<String, i64>>>,
+    pub(super) watching: bool,
+    pub(super) leaving: Option<Leaving>,
+    /// Wake-ups of loops that are on the agenda already.
+    pub(super) rebalance_due: Option<Instant>,
+    pub(super) control_due: Option<Instant>,
+}
+
+/// What waits for a thread.
+pub(super) struct Inbox<T> {
+    pub(super) items: VecDeque<T>,
+    /// Its thread is about to run.
+    pub(super) awake: bool,
+    /// The machine gives it no time until then.
+    pub(super) stalled: Option<Instant>,
+}
+
+impl<T> Default for Inbox<T> {
+    fn default() -> Self {
+        Self { items: VecDeque::new(), awake: false, stalled: None }
+    }
+}
+
+pub(super) enum ForPull {
+    Event(PullEvent<SimCore>),
+    Pulled(u64, Outcome),
+    Back(u64, Outcome),
+}
+
+pub(super) enum ForRebalance {
+    Event(RebalanceEvent<SimCore>),
+    Answer(u64, Outcome),
+}
+
+pub(super) enum ForControl {
+    Up(usize),
+    Down(usize),
+    Answer(u64, Outcome),
+    Heartbeat(Option<usize>),
+    Tell(Notice),
+    Route(String, Route),
+}
+
+/// What a name server said.
+pub(super) enum Route {
+    Found(Vec<MessageQueue>),
+    Missing,
+    Failed,
+}
+
+/// What the control loop has asked.
+pub(super) enum Question {
+    Heartbeat { broker: usize, link: u64, connection: u64, content: Arc<Content> },
+    Goodbye,
+}
+
+/// The connection to one broker.
+pub(super) struct Link {
+    pub(super) number: u64,
+    pub(super) up: bool,
+    pub(super) down_until: Instant,
+}
+
+/// A consume thread.
+pub(super) struct Worker {
+    pub(super) slot: Arc<Slot>,
+    pub(super) state: Doing,
+}
+
+pub(super) enum Doing {
+    Idle,
+    /// On its way to the ready list.
+    Woken,
+    Busy(Call),
+}
+
+/// A listener call, and what is left of its run.
+pub(super) struct Call {
+    pub(super) queue: Arc<ProcessQueue>,
+    pub(super) run: Arc<Run>,
+    pub(super) range: Range<u32>,
+    pub(super) retried: Option<u32>,
+    pub(super) indices: Vec<u32>,
+    pub(super) verdicts: Vec<ConsumeStatus>,
+    pub(super) endless: bool,
+    pub(super) since: Instant,
+}
+
+/// A shutdown under way.
+pub(super) struct Leaving {
+    pub(super) report: Receiver<ShutdownReport>,
+    pub(super) owned: Vec<u64>,
+    pub(super) said_goodbye: bool,
+}
+
+impl Member {
+    pub(super) fn new(core: SimCore, brokers: usize, now: Instant) -> Self {
+        #[allow(
+            clippy::arc_with_non_send_sync,
+            reason = "the deciding parts want an Arc; a run has one thread"
+        )]
+        let core = Arc::new(core);
+        let threads = core.settings().consume_threads;
+        let worker = |n: usize| Worker {
+            slot: Arc::new(Slot::new(format!("rmq-consume-{n}"), now)),
+            state: Doing::Idle,
+        };
+        let link = |_| Link { number: 0, up: false, down_until: now };
+        Self {
+            fetching: Fetching { pulls: Pulls::new(Sink::Pulls), backs: SendBacks::new(Sink::Backs) },
+            groups: Groups::new(Sink::Rebalance),
+            beats: Beats::new(HEARTBEATS),
+            pull: Inbox::default(),
+            rebalance: Inbox::default(),
+            control: Inbox::default(),
+            timers: BTreeSet::new(),
+            workers: (0..threads).map(worker).collect(),
+            ready: VecDeque::new(),
+            links: (0..brokers).map(link).collect(),
+            owned: BTreeMap::new(),
+            expected: BTreeMap::new(),
+            questions: BTreeMap::new(),
+            next_question: 0,
+            asking_routes: BTreeSet::new(),
+            acknowledged: vec![None; brokers],
+            watching: false,
+            leaving: None,
+            rebalance_due: None,
+            control_due: None,
+            core,
+        }
+    }
+
+    /// The process queue of this generation, while it accepts something.
+    pub(super) fn open(&self, id: u64) -> Option<&Arc<ProcessQueue>> {
+        self.owned.get(&id).filter(|queue| !queue.is_closed())
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        self.workers.iter().any(|worker| worker.slot.is_busy())
+    }
+}
+
+const HEARTBEATS: Duration = Duration::from_secs(30);

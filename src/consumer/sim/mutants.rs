@@ -1,0 +1,123 @@
+//! Mistakes that the library could make, each put in where the simulator passes something on. That each is found shows
+//! that the checks can fail.
+
+use super::find;
+
+/// One mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mutant {
+    /// A broker that did not take a message back counts as having taken it.
+    SendBackFailureIgnored,
+    /// A message is finished as soon as it is to be sent back.
+    SendBackIsFinished,
+    /// A message is finished as soon as a listener has it.
+    ClaimedIsFinished,
+    /// The answer to a pull of a former generation goes to the present one.
+    GenerationNotCompared,
+    /// The watermark of a queue is committed after it was reset.
+    CommitAfterReset,
+    /// Every broker counts as told from the moment it is connected.
+    PullBeforeHeartbeat,
+    /// A stored offset that could not be read is taken as 0.
+    FailedReadIsZero,
+    /// A stored offset that could not be read is taken as "none".
+    FailedReadIsNone,
+    /// A commit that failed counts as confirmed.
+    FailedCommitIsDone,
+    /// A queue is pulled for again while a pull is in flight.
+    SecondPull,
+    /// A queue that stopped for its limits does not hear that it may go on.
+    NudgeLost,
+    /// The time at which a queue is to go on is forgotten now and then.
+    TimerLost,
+    /// A message that waits for its next send-back is forgotten.
+    RetryForgotten,
+    /// Nobody hears that a connection was lost, so offsets are not committed again.
+    LossNotNoticed,
+    /// Messages that could not be read count as passed.
+    BrokenBytesPassed,
+}
+
+fn found(mutant: Mutant, promises: &[u32]) {
+    let found = find(Some(mutant)).expect_err("the simulator does not notice");
+    let named = promises.iter().any(|promise| found.what.starts_with(&format!("promise {promise}:")));
+    assert!(named, "{mutant:?} was found for another reason: {found:?}");
+}
+
+#[test]
+fn finds_that_a_failed_send_back_is_ignored() {
+    found(Mutant::SendBackFailureIgnored, &[1]);
+}
+
+#[test]
+fn finds_that_a_message_counts_as_finished_before_it_is_sent_back() {
+    found(Mutant::SendBackIsFinished, &[1]);
+}
+
+#[test]
+fn finds_that_a_message_counts_as_finished_before_its_listener_returns() {
+    found(Mutant::ClaimedIsFinished, &[1]);
+}
+
+#[test]
+fn finds_that_the_generation_of_an_answer_is_not_compared() {
+    // A wrong answer moves the offset, or ends a pull that is still in flight.
+    found(Mutant::GenerationNotCompared, &[1, 2, 3]);
+}
+
+#[test]
+fn finds_that_a_queue_is_committed_after_a_reset() {
+    found(Mutant::CommitAfterReset, &[1]);
+}
+
+#[test]
+fn finds_that_a_broker_is_asked_before_it_is_told() {
+    found(Mutant::PullBeforeHeartbeat, &[12]);
+}
+
+#[test]
+fn finds_that_a_failed_read_is_taken_as_zero() {
+    found(Mutant::FailedReadIsZero, &[2]);
+}
+
+#[test]
+fn finds_that_a_failed_read_is_taken_as_none() {
+    found(Mutant::FailedReadIsNone, &[2]);
+}
+
+#[test]
+fn finds_that_a_failed_commit_counts() {
+    found(Mutant::FailedCommitIsDone, &[4, 7]);
+}
+
+#[test]
+fn finds_that_two_pulls_are_in_flight() {
+    found(Mutant::SecondPull, &[3]);
+}
+
+#[test]
+fn finds_that_a_relieved_queue_is_not_told() {
+    found(Mutant::NudgeLost, &[4]);
+}
+
+#[test]
+fn finds_that_a_timer_is_lost() {
+    found(Mutant::TimerLost, &[4]);
+}
+
+#[test]
+fn finds_that_a_waiting_message_is_forgotten() {
+    found(Mutant::RetryForgotten, &[4]);
+}
+
+#[test]
+fn finds_that_a_lost_connection_is_not_noticed() {
+    // The broker is left behind, or a member leaves that takes an old confirmation for a present one.
+    found(Mutant::LossNotNoticed, &[4, 7]);
+}
+
+#[test]
+fn finds_that_unreadable_messages_are_passed() {
+    // It is seen in the next commit, or before that in the next pull.
+    found(Mutant::BrokenBytesPassed, &[1, 2]);
+}

@@ -1,0 +1,94 @@
+//! What a seed decides about a run before it begins.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::rng::Rng;
+use crate::consumer::allocate::averagely;
+use crate::consumer::settings::{MessageModel, OffsetIllegal, Settings};
+use crate::message::ConsumeFrom;
+
+/// One run: how large it is, and how rough.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) brokers: usize,
+    /// Queues on each broker, by topic.
+    pub(super) topics: Vec<(&'static str, usize)>,
+    /// Members at the beginning, and at most at once.
+    pub(super) members: usize,
+    pub(super) most_members: usize,
+    pub(super) messages: usize,
+    /// How long the trouble lasts.
+    pub(super) rough: Duration,
+    /// Between two things that happen to it.
+    pub(super) pause: Duration,
+    /// Of a thousand requests, how many come to nothing.
+    pub(super) drop: u64,
+    /// Of a thousand, how many are refused.
+    pub(super) refuse: u64,
+    /// Of a thousand, how many are slow.
+    pub(super) slow: u64,
+    /// Of a thousand listener calls, how many end badly, last long, never end.
+    pub(super) bad_calls: u64,
+    pub(super) long_calls: u64,
+    pub(super) endless_calls: u64,
+    pub(super) settings: Settings,
+    pub(super) cache: usize,
+}
+
+impl Plan {
+    pub(super) fn new(rng: &mut Rng) -> Self {
+        let brokers = rng.between(1, 2) as usize;
+        let mut topics = vec![("orders", rng.between(1, 3) as usize)];
+        if rng.chance(300) {
+            topics.push(("bills", 1));
+        }
+        // Some runs are calm but for one kind of trouble, which a storm of everything would hide.
+        let mut trouble = |most: u64| if rng.chance(500) { 0 } else { rng.between(1, most) };
+        let (drop, refuse, slow) = (trouble(60), trouble(150), trouble(300));
+        let (bad_calls, long_calls, endless_calls) = (trouble(400), trouble(50), trouble(15));
+        Self {
+            brokers,
+            topics,
+            members: rng.between(1, 3) as usize,
+            most_members: rng.between(2, 4) as usize,
+            messages: rng.between(10, 50) as usize,
+            rough: rng.millis(1500, 9000),
+            pause: rng.millis(30, 600),
+            drop,
+            refuse,
+            slow,
+            bad_calls,
+            long_calls,
+            endless_calls,
+            cache: if rng.chance(300) { rng.between(300, 3000) as usize } else { 1 << 20 },
+            settings: settings(rng),
+        }
+    }
+}
+
+fn settings(rng: &mut Rng) -> Settings {
+    let consume_from = if rng.chance(250) { ConsumeFrom::LastOffset } else { ConsumeFrom::FirstOffset };
+    Settings {
+        message_model: MessageModel::Clustering,
+        order: None,
+        consume_from,
+        allocate: Arc::new(averagely),
+        consume_threads: rng.between(1, 3) as usize,
+        consume_batch_size: rng.between(1, 3) as u32,
+        consume_timeout: rng.millis(1000, 4000),
+        max_reconsume_times: rng.between(0, 3) as u32,
+        delay_levels: (1..=6).map(|level| DELAY_STEP * level).collect(),
+        pull_batch_size: rng.between(1, 8) as i32,
+        pull_batch_bytes: 1 << 18,
+        pull_interval: if rng.chance(150) { rng.millis(1, 50) } else { Duration::ZERO },
+        pull_threshold_messages: rng.between(2, 20) as usize,
+        pull_threshold_bytes: if rng.chance(300) { rng.between(200, 2000) as usize } else { 1 << 20 },
+        max_span: rng.between(4, 40) as usize,
+        commit_interval: rng.millis(300, 3000),
+        offset_illegal: OffsetIllegal::Nearest,
+    }
+}
+
+/// A delay level of the model broker is so many of these.
+pub(super) const DELAY_STEP: Duration = Duration::from_millis(100);
