@@ -94,6 +94,9 @@ pub struct Assignment {
     in_flight: Option<Offset>,
     /// Whether the broker still holds what it has confirmed.
     doubt: Doubt,
+    /// When the broker is asked what it holds because a commit had no answer, of ours or maybe of a former owner: such a
+    /// commit may be stored late, over the one that followed it, and would stay there while nothing new is finished.
+    look_again: Option<Instant>,
     /// Of a queue that is consumed only with the broker's lock.
     lock: Option<Lock>,
     /// If the program commits: where the queue began, which is no news.
@@ -188,6 +191,7 @@ impl Assignment {
             acked: None,
             in_flight: None,
             doubt: Doubt::None,
+            look_again: None,
             lock: None,
             begun: None,
             stale: false,
@@ -244,7 +248,8 @@ impl Assignment {
             Phase::Draining(ending) => Some(ending.by),
             Phase::Verifying { by, .. } | Phase::Unlocking { by, .. } => Some(*by),
             Phase::Committing { ending, again, .. } => Some(again.map_or(ending.by, |at| at.min(ending.by))),
-            Phase::Resolving { .. } | Phase::Active | Phase::Gone => None,
+            Phase::Active => self.look_again,
+            Phase::Resolving { .. } | Phase::Gone => None,
         }
     }
 
@@ -255,6 +260,8 @@ impl Assignment {
                 // Brokers say 0 as well while the queue is young and nothing is stored: until it is, a start after that
                 // would evaluate the setting, and operators cannot reset the group.
                 self.acked = (at > Offset::ZERO).then_some(at);
+                // The last commit of a former owner may have no answer either.
+                self.look_again = (!self.policy.by_hand).then_some(now + LATE);
                 self.activate(at, StartReason::Stored)
             }
             (Phase::Resolving { ask: Ask::Stored, .. }, Ok(None)) => self.without_stored(),
@@ -316,6 +323,11 @@ impl Assignment {
                 vec![Action::Lock]
             }
             Phase::Unlocking { by, .. } if now >= by => self.unlocked(),
+            Phase::Active if self.look_again.is_some_and(|at| now >= at) => {
+                // Asked for another reason, it may have answered too early to tell.
+                self.look_again = (self.doubt != Doubt::None).then_some(now + LATE);
+                if self.doubt == Doubt::None { self.doubt_commits() } else { Vec::new() }
+            }
             Phase::Settling { until } if now >= until => self.ask_first(),
             Phase::AskAgain { ask, tries, at } if now >= at => self.ask(ask, tries),
             Phase::Draining(ending) if now >= ending.by => {
@@ -490,6 +502,9 @@ impl Assignment {
         let Some(sent) = self.in_flight.take() else { return Vec::new() };
         if !std::mem::take(&mut self.stale) && answer.is_ok() {
             self.acked = Some(sent);
+        }
+        if answer.is_err() {
+            self.look_again = Some(now + LATE);
         }
         match (self.phase.clone(), answer) {
             // A send-back may have been confirmed meanwhile, and with it all that had waited behind its message. Of a
@@ -687,6 +702,8 @@ impl Assignment {
 pub const SETTLE: Duration = Duration::from_millis(300);
 /// How long running listeners have when another member takes over.
 pub const REVOKE_TIME: Duration = Duration::from_secs(3);
+/// Longer than a request that nobody waits for any more lies with a broker.
+const LATE: Duration = Duration::from_secs(5);
 const COMMIT_TIME: Duration = Duration::from_secs(1);
 const COMMIT_RETRY: Duration = Duration::from_millis(200);
 const ASK_AGAIN: Duration = Duration::from_millis(200);
@@ -818,6 +835,20 @@ mod tests {
         assert_eq!(queue.commit_due(at(11)), [Action::Ask(Ask::Stored)]);
         assert_eq!(queue.stored(Ok(Some(at(7))), now), []);
         assert_eq!(queue.commit_due(at(11)), [Action::Commit(at(11))]);
+    }
+
+    #[test]
+    fn a_commit_without_an_answer_that_is_stored_late_is_made_good() {
+        let Case { now, mut queue } = active();
+        queue.commit_due(at(12));
+        queue.committed(Err("lost".into()), now, at(15));
+        assert_eq!(queue.commit_due(at(15)), [Action::Commit(at(15))]);
+        queue.committed(Ok(()), now, at(15));
+        assert_eq!(queue.deadline(), Some(now + LATE));
+        assert_eq!(queue.due(now + LATE, at(15)), [Action::Ask(Ask::Stored)]);
+        assert_eq!(queue.deadline(), None);
+        assert_eq!(queue.stored(Ok(Some(at(12))), now + LATE), [], "the older one came after the newer");
+        assert_eq!(queue.commit_due(at(15)), [Action::Commit(at(15))]);
     }
 
     #[test]

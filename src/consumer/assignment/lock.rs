@@ -42,6 +42,7 @@ impl Assignment {
             acked: None,
             in_flight: None,
             doubt: Doubt::None,
+            look_again: None,
             lock,
             begun: None,
             stale: false,

@@ -336,9 +336,13 @@ impl<S: Outside> Group<S> {
                     log::warn!("the stored offset of {queue} could not be read: {error}");
                     self.not_found(&queue, error, requests);
                 });
+                let known = stored.is_ok();
                 self.drive(&queue, requests, |assignment, now, _| assignment.stored(stored, now));
-                // If it was asked because it was doubted, that may have kept a commit waiting.
-                self.commit(&queue, requests);
+                // If it was asked because it was doubted, that may have kept a commit waiting. Without an answer it is
+                // asked again in time, not at once: some failures come back at once.
+                if known {
+                    self.commit(&queue, requests);
+                }
             }
             (Request::Ask { queue, epoch, ask }, Answer::Offset(offset)) => {
                 if !self.is_current(&queue, epoch) {
