@@ -26,7 +26,7 @@ pub fn only_who_proves_who_he_is_is_served(target: &dyn Target, authority: &Auth
     let encrypted = || plain().tls(Tls::ca_file(authority.ca()));
     let known = || plain().tls(me(authority));
 
-    let error = plain().start().unwrap_err();
+    let error = plain().start().expect_err("nobody is served without TLS");
     assert!(error.to_string().contains("TLS"), "{error}");
     let stranger = Authority::new("a stranger");
     assert_refused(plain().tls(Tls::ca_file(stranger.ca())), "signed by none of the authorities");
@@ -44,11 +44,11 @@ pub fn only_who_proves_who_he_is_is_served(target: &dyn Target, authority: &Auth
     tally.wait_for(100, SOON);
 
     let unsigned = known().start().expect("a name server asks for no signature");
-    let error = one(&unsigned, "guarded").unwrap_err();
+    let error = one(&unsigned, "guarded").expect_err("nobody is served without a signature");
     assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
     let reader = known().credentials(credentials(READER)).start().expect("the account is known");
     one(&reader, "guarded").expect("it has that right");
-    let error = one(&reader, "forbidden").unwrap_err();
+    let error = one(&reader, "forbidden").expect_err("the account has no right to it");
     assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
     tally.wait_for(101, SOON);
 
@@ -65,7 +65,7 @@ fn me(authority: &Authority) -> Tls {
 }
 
 fn assert_refused(builder: ClientBuilder, words: &str) {
-    let error = builder.start().unwrap_err();
+    let error = builder.start().expect_err("it is to be refused");
     assert!(error.kind() == ErrorKind::Refused && error.to_string().contains(words), "{words}: {error}");
 }
 
