@@ -38,3 +38,12 @@
 //! * With TLS nobody but `rmq-io` encrypts or writes: callers leave their bytes in the outbox and wake it.
 //! * Locks are held one at a time, and never while user code runs.
 //! * Library threads never wait for an answer, so that a server that hangs holds up nothing but its own queues.
+//!
+//! # How the promises are held
+//!
+//! `cargo test` runs the deciding parts of several consumers against model brokers, in virtual time and by seeds, and
+//! asks at every step whether a promise is broken; mistakes that are put in on purpose show that the questions find
+//! them (`consumer/sim.rs`). `ROCKETMQ_SIM_SEEDS=20000 cargo test --release --lib sim::` runs more of it, and
+//! `ROCKETMQ_SIM_SEED` repeats one run and tells all that happened. What it cannot see is tried with real threads and
+//! sockets (`tests/it/random.rs`, longer with `RMQ_RANDOM_SECONDS`), and the memory order of what threads share by
+//! models under loom. Consumption in order, broadcasting and polling are not in the simulator.
