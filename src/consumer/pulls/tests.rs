@@ -1,0 +1,100 @@
+use super::*;
+use crate::consumer::outside::stub::Stub;
+use crate::protocol::PullOffsets;
+
+#[test]
+fn a_queue_that_came_while_its_topic_was_not_subscribed_is_fetched_for_once_it_is() {
+    let core = Stub::new();
+    let queue = core.queue();
+    let mut pulls = Pulls::<Stub>::new(());
+    core.subscribe(false);
+    pulls.attach(core.clone(), queue.clone());
+    assert!(core.take_sent().is_empty() && queue.facts.waiting().is_some());
+    pulls.hurry_all();
+    core.subscribe(true);
+    pulls.hurry_all();
+    assert_eq!(core.take_sent(), [queue.id()]);
+    let other = core.queue();
+    core.subscribe(false);
+    pulls.attach(core.clone(), other.clone());
+    pulls.detach(other.id());
+    core.subscribe(true);
+    pulls.hurry_all();
+    assert!(core.take_sent().is_empty(), "given up");
+}
+
+#[test]
+fn a_topic_that_was_given_up_is_not_asked_for_any_more() {
+    let core = Stub::new();
+    let queue = core.queue();
+    let mut pulls = Pulls::<Stub>::new(());
+    pulls.attach(core.clone(), queue.clone());
+    assert_eq!(core.take_sent(), [queue.id()]);
+    core.subscribe(false);
+    pulls.answered(queue.id(), Err("busy".into()));
+    pulls.hurry_all();
+    assert!(core.take_sent().is_empty() && queue.facts.waiting().is_some());
+    core.subscribe(true);
+    pulls.hurry_all();
+    assert_eq!(core.take_sent(), [queue.id()]);
+}
+
+#[test]
+fn what_an_old_filter_left_out_does_not_count_as_finished() {
+    let core = Stub::new();
+    let queue = core.queue();
+    let mut pulls = Pulls::<Stub>::new(());
+    let nothing_until = |next| Pulled {
+        code: ResponseCode::PULL_RETRY_IMMEDIATELY,
+        offsets: Some(PullOffsets { next_begin_offset: next, max_offset: 9, ..PullOffsets::default() }),
+        remark: None,
+        bytes: Vec::new(),
+        body: 0..0,
+    };
+    pulls.attach(core.clone(), queue.clone());
+    pulls.answered(queue.id(), Ok(nothing_until(5)));
+    assert_eq!(queue.watermark().wire(), 5);
+    core.change_filter();
+    pulls.answered(queue.id(), Ok(nothing_until(9)));
+    assert_eq!(queue.watermark().wire(), 5, "asked for again");
+    pulls.answered(queue.id(), Ok(nothing_until(9)));
+    assert_eq!(queue.watermark().wire(), 9);
+    assert_eq!(core.take_sent().len(), 4);
+}
+
+#[test]
+fn a_pull_that_is_held_with_an_old_filter_is_not_waited_for() {
+    let core = Stub::new();
+    let queue = core.queue();
+    let mut pulls = Pulls::<Stub>::new(());
+    let nothing_until = |next| Pulled {
+        code: ResponseCode::PULL_RETRY_IMMEDIATELY,
+        offsets: Some(PullOffsets { next_begin_offset: next, max_offset: 9, ..PullOffsets::default() }),
+        remark: None,
+        bytes: Vec::new(),
+        body: 0..0,
+    };
+    pulls.attach(core.clone(), queue.clone());
+    pulls.hurry_all();
+    assert_eq!(core.take_sent().len(), 1);
+    core.change_filter();
+    pulls.hurry_all();
+    let [tag] = core.take_sent()[..] else { panic!("one pull by the new filter") };
+    pulls.hurry_all();
+    pulls.answered(queue.id(), Ok(nothing_until(9)));
+    assert!(core.take_sent().is_empty() && queue.watermark().wire() == 0, "nobody waits for that answer");
+    pulls.answered(tag, Ok(nothing_until(4)));
+    assert_eq!((queue.watermark().wire(), core.take_sent()), (4, vec![tag]));
+}
+
+#[test]
+fn a_queue_that_waits_asks_the_timer_once_however_often_it_is_nudged() {
+    let core = Stub::new();
+    let queue = core.queue();
+    let mut pulls = Pulls::<Stub>::new(());
+    pulls.attach(core.clone(), queue.clone());
+    pulls.answered(queue.id(), Err("no".into()));
+    let timers = core.timers();
+    (0..100).for_each(|_| pulls.nudge(queue.id()));
+    assert_eq!(core.timers(), timers);
+}

@@ -1,0 +1,92 @@
+//! Offsets of owned queues on their way to the broker, and the doubt whether it still has them.
+
+use std::time::Instant;
+
+use super::super::requests::Requests;
+use super::{Group, IDLE_COMMIT};
+use crate::client::Role;
+use crate::consumer::outside::Outside;
+use crate::message::MessageQueue;
+
+impl<S: Outside> Group<S> {
+    pub(super) fn commit(&mut self, queue: &MessageQueue, requests: &mut Requests<S>) {
+        self.drive(queue, requests, |assignment, _, watermark| assignment.commit_due(watermark));
+    }
+
+    pub(super) fn commit_idle(&mut self, id: u64, now: Instant, requests: &mut Requests<S>) {
+        let Some(queue) = self.generations.get(&id).cloned() else { return };
+        let Some(owned) = self.queues.get_mut(&queue) else { return };
+        if owned.assignment.is_committing() {
+            self.idle.insert((now + IDLE_COMMIT, id));
+            return;
+        }
+        owned.idle_commit = Some(now);
+        if let Some(process) = &owned.process {
+            process.facts.take_idle_report();
+        }
+        self.commit(&queue, requests);
+    }
+
+    pub(super) fn commit_all(&mut self, requests: &mut Requests<S>) {
+        let queues: Vec<MessageQueue> = self.queues.keys().cloned().collect();
+        for queue in queues {
+            self.commit(&queue, requests);
+        }
+    }
+
+    pub(super) fn committed(
+        &mut self,
+        queue: &MessageQueue,
+        answer: Result<(), String>,
+        requests: &mut Requests<S>,
+    ) {
+        if let Err(error) = &answer {
+            log::warn!("the offset of {queue} was not committed: {error}");
+        }
+        let told = self.told_of_commit(queue, &answer, requests);
+        self.drive(queue, requests, |assignment, now, watermark| {
+            assignment.committed(answer, now, watermark)
+        });
+        if let Some(owned) = self.queues.get(queue)
+            && let (Some(process), Some(acked)) = (&owned.process, owned.assignment.acked())
+        {
+            process.facts.set_committed(acked);
+        }
+        told.send();
+        self.commit_by_hand(queue, requests);
+    }
+
+    /// The connection to a server of this broker is lost. If it keeps the offsets, they may be gone with it.
+    pub(super) fn doubt(&mut self, broker: &str, address: &str) {
+        if self.core.broker_address(broker, Role::Any).is_none_or(|(keeper, _)| *keeper != *address) {
+            return;
+        }
+        let its = |queue: &MessageQueue| queue.broker_name() == broker;
+        for (_, owned) in self.queues.iter_mut().filter(|(queue, _)| its(queue)) {
+            owned.assignment.doubt_confirmed();
+        }
+    }
+
+    /// A broker that was away may have come back with older offsets than it confirmed before; and a slave that stands in
+    /// for its master, or a master that is back, may never have heard of them.
+    pub(super) fn recommit(&mut self, address: &str, requests: &mut Requests<S>) {
+        let Some(name) = self.core.broker_name(address) else { return };
+        let Some((keeper, _)) = self.core.broker_address(&name, Role::Any) else { return };
+        if *keeper != *address {
+            return;
+        }
+        let was_lost = self.lost.remove(&keeper);
+        let before = self.keepers.insert(name.clone(), keeper.clone());
+        if !was_lost && before.is_none_or(|before| before == keeper) {
+            return;
+        }
+        let queues: Vec<MessageQueue> =
+            self.queues.keys().filter(|queue| queue.broker_name() == &*name).cloned().collect();
+        for queue in queues {
+            self.drive(&queue, requests, |assignment, _, _| assignment.doubt_commits());
+        }
+        if self.needs_locks() {
+            self.core.renew_locks(&name);
+        }
+    }
+}
