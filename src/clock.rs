@@ -170,6 +170,14 @@ pub(crate) fn from_now(after: Duration) -> Instant {
     now.checked_add(after).unwrap_or_else(|| now + Duration::from_secs(30 * 365 * 86_400))
 }
 
+/// Longer than anybody waits, and short enough to be added to any moment.
+pub(crate) const FAR: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// So much later; a time too long to be expressed is no limit.
+pub(crate) fn later(now: Instant, by: Duration) -> Instant {
+    now.checked_add(by).unwrap_or(now + FAR)
+}
+
 /// Milliseconds since 1970; times before it are negative.
 pub(crate) fn millis_of(time: SystemTime) -> i64 {
     match time.duration_since(UNIX_EPOCH) {

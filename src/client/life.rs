@@ -59,7 +59,7 @@ impl Life {
 
 /// A grace that can be added to a moment: nobody waits longer than a year.
 pub(crate) fn bounded_grace(grace: Duration) -> Duration {
-    grace.min(Duration::from_secs(365 * 24 * 3600))
+    grace.min(crate::clock::FAR)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use super::run::Run;
 use super::slot::Slot;
 use crate::client::{ConsumeStatus, Verdict};
+use crate::clock::later;
 use crate::message::{Message, MessageQueue, MessageView};
 
 /// Messages of one queue, in its order, that a listener handles together. With the default batch size it is one.
@@ -81,7 +82,7 @@ impl Batch {
     /// When the consume timeout is over.
     pub fn deadline(&self) -> Instant {
         match &self.control {
-            Some(control) => control.slot.begun().checked_add(control.timeout).unwrap_or_else(far),
+            Some(control) => later(control.slot.begun(), control.timeout),
             None => Instant::now() + Duration::from_secs(15 * 60),
         }
     }
@@ -174,11 +175,6 @@ impl fmt::Debug for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Batch").field("queue", &self.queue).field("messages", &self.messages).finish()
     }
-}
-
-/// A timeout too long to be expressed is no timeout.
-fn far() -> Instant {
-    Instant::now() + Duration::from_secs(365 * 24 * 3600)
 }
 
 #[cfg(test)]

@@ -213,7 +213,7 @@ impl Assignment {
 
 /// How long a running listener has before its queue, which stays ours, is taken up again: until it ends, since nothing
 /// may overtake it.
-pub const FAR: Duration = Duration::from_secs(365 * 24 * 3600);
+pub const FAR: Duration = crate::clock::FAR;
 /// How long running listeners have when another member takes over: the lock is renewed meanwhile.
 pub const REVOKE_TIME_LOCKED: Duration = Duration::from_secs(20);
 const LOCK_AGAIN: Duration = Duration::from_millis(100);

@@ -15,6 +15,7 @@ use super::locks::LockWishes;
 use super::polled::ByHand;
 use super::requests::{Answer, Request, Requests};
 use crate::client::{Notice, ShutdownReport, panic_text};
+use crate::clock::later;
 use crate::consumer::assignment::{Action, Ask, Assignment, FAR, Policy, REVOKE_TIME, REVOKE_TIME_LOCKED};
 use crate::consumer::events::Event;
 use crate::consumer::fetch::Correction;
@@ -784,11 +785,6 @@ impl<S: Outside> Group<S> {
     }
 }
 
-fn later(now: Instant, by: Duration) -> Instant {
-    // Too far ahead to be expressed is never.
-    now.checked_add(by).unwrap_or(now + NEVER)
-}
-
 /// After each answer that there is no retry topic.
 const RETRY_ROUTE_DELAYS: [Duration; 4] =
     [Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30)];
@@ -796,4 +792,3 @@ const IDLE_COMMIT: Duration = Duration::from_millis(100);
 /// A queue with a message now and then is not committed for each.
 const IDLE_APART: Duration = Duration::from_secs(1);
 const MISSING_LIMIT: u32 = 3;
-const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);

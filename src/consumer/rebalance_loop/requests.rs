@@ -165,8 +165,7 @@ impl<S: Outside> Requests<S> {
         broker: &str,
         queues: Vec<(MessageQueue, u64)>,
     ) -> Result<(), String> {
-        let address = master(core, broker)?;
-        let body = lock_batch(core, queues.iter().map(|(queue, _)| queue.clone()).collect());
+        let (address, body) = about_locks(core, broker, &queues)?;
         let asked = (core.now(), core.time());
         self.send(core, &address, Wire::Lock(body), Request::Lock { queues, asked });
         Ok(())
@@ -180,8 +179,7 @@ impl<S: Outside> Requests<S> {
         broker: &str,
         queues: Vec<(MessageQueue, u64)>,
     ) -> Result<(), String> {
-        let address = master(core, broker)?;
-        let body = lock_batch(core, queues.iter().map(|(queue, _)| queue.clone()).collect());
+        let (address, body) = about_locks(core, broker, &queues)?;
         self.send(core, &address, Wire::Unlock(body), Request::Unlock { queues });
         Ok(())
     }
@@ -236,6 +234,16 @@ fn address(core: &impl Outside, queue: &MessageQueue) -> Result<Arc<str>, String
 pub(in crate::consumer) fn master(core: &impl Outside, broker: &str) -> Result<Arc<str>, String> {
     let address = core.broker_address(broker, Role::Master);
     address.map(|(address, _)| address).ok_or_else(|| format!("no master of {broker} is known"))
+}
+
+/// Whom 41 and 42 of these queues go to, and their body.
+fn about_locks(
+    core: &impl Outside,
+    broker: &str,
+    queues: &[(MessageQueue, u64)],
+) -> Result<(Arc<str>, LockBatchRequest), String> {
+    let body = lock_batch(core, queues.iter().map(|(queue, _)| queue.clone()).collect());
+    Ok((master(core, broker)?, body))
 }
 
 /// The body of 41 and 42.
