@@ -142,9 +142,8 @@ mod tests {
         assert!(!lease.is_valid(asked + BELIEF, wall + BELIEF));
     }
 
-    /// Pain L2.
     #[test]
-    fn a_renewal_in_time_leaves_no_gap() {
+    fn l2_a_renewal_in_time_leaves_no_gap() {
         let Case { asked, wall, mut lease } = granted();
         for n in 1..16 {
             let (at, by_wall) = (asked + seconds(20 * n), wall + seconds(20 * n));

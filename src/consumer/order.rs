@@ -68,9 +68,8 @@ mod tests {
         (fates, pause)
     }
 
-    /// Pain L5.
     #[test]
-    fn each_answer_at_each_count_has_one_outcome() {
+    fn l5_each_answer_at_each_count_has_one_outcome() {
         let table = [
             (Success, 0, Done, None),
             (Success, 9, Done, None),

@@ -52,7 +52,6 @@ fn every_member_gets_everything_and_no_broker_keeps_an_offset() {
     assert_eq!(broker.inspect().committed("watch", &queue(0)), None);
 }
 
-/// Pain O15.
 #[test]
 fn o15_a_restart_repeats_nothing_and_loses_nothing() {
     let broker = orders(2);
@@ -74,7 +73,6 @@ fn o15_a_restart_repeats_nothing_and_loses_nothing() {
     seen.assert_once(0..60);
 }
 
-/// Pain O6.
 #[test]
 fn o6_what_is_sent_after_start_has_returned_arrives() {
     for _ in 0..5 {
@@ -210,7 +208,7 @@ fn without_a_file_each_start_goes_by_consume_from() {
     }
 }
 
-/// Pain O13, from outside: it starts with the offsets of the backup.
+/// It starts with the offsets of the backup.
 #[test]
 fn o13_a_file_without_an_end_is_no_reason_not_to_start() {
     let broker = orders(1);

@@ -12,9 +12,8 @@ use rocketmq_sync::broker::{Fault, Reaction};
 use rocketmq_sync::consumer::Waiting;
 use rocketmq_sync::{Batch, Client, Message, PushConsumer, RequestCode, ResponseCode};
 
-/// Pain P5.
 #[test]
-fn a_busy_broker_is_asked_again_after_milliseconds_not_seconds() {
+fn p5_a_busy_broker_is_asked_again_after_milliseconds_not_seconds() {
     let broker = orders(1);
     let busy = Reaction::Reply(ResponseCode::FLOW_CONTROL);
     let fault = broker.fault(Fault::on(RequestCode::PULL_MESSAGE, busy).topic("orders").forever());
@@ -31,9 +30,8 @@ fn a_busy_broker_is_asked_again_after_milliseconds_not_seconds() {
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
-/// Pain P7.
 #[test]
-fn the_number_of_consume_threads_is_exact_and_can_be_changed() {
+fn p7_the_number_of_consume_threads_is_exact_and_can_be_changed() {
     let broker = orders(4);
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let gates = [Gate::default(), Gate::default()];
@@ -102,9 +100,8 @@ fn a_listener_is_made_on_each_thread_and_anew_after_a_panic() {
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
-/// Pain P8.
 #[test]
-fn all_queues_together_keep_to_the_bytes_of_the_client() {
+fn p8_all_queues_together_keep_to_the_bytes_of_the_client() {
     const LIMIT: usize = 1 << 20;
     const BODY: usize = 100 << 10;
     let broker = orders(8);
@@ -141,9 +138,8 @@ fn all_queues_together_keep_to_the_bytes_of_the_client() {
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
-/// Pain P9.
 #[test]
-fn single_messages_arrive_at_once() {
+fn p9_single_messages_arrive_at_once() {
     let broker = orders(4);
     let (said, heard) = std::sync::mpsc::channel();
     let said = std::sync::Mutex::new(said);
@@ -165,9 +161,8 @@ fn single_messages_arrive_at_once() {
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
-/// Pain R12.
 #[test]
-fn neither_a_suspended_nor_a_full_queue_expires() {
+fn r12_neither_a_suspended_nor_a_full_queue_expires() {
     let broker = orders_by_hand(2);
     let client = client_by_hand(&broker);
     let ticking = Ticking::of(broker.clock());

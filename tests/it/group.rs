@@ -81,7 +81,6 @@ fn beside_a_client_that_counts_every_member_everybody_does() {
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
-/// Pain R2.
 #[test]
 fn r2_members_with_different_topics_both_tell() {
     let broker = broker();
@@ -146,7 +145,7 @@ fn the_same_filter_written_otherwise_is_no_mismatch() {
     }
 }
 
-/// Pain R1: they would take the same queues.
+/// They would take the same queues.
 #[test]
 fn r1_twins_are_told_of_each_other() {
     let broker = broker();

@@ -45,7 +45,7 @@ fn kill_after(mut child: Child, enough: usize) -> BTreeSet<u32> {
     finished
 }
 
-/// Pain R16, with SIGKILL.
+/// Killed with SIGKILL.
 #[test]
 fn r16_a_killed_member_repeats_no_more_than_it_had_not_committed() {
     if let Ok(name_server) = std::env::var(NAME_SERVER) {
@@ -82,7 +82,7 @@ fn r16_a_killed_member_repeats_no_more_than_it_had_not_committed() {
     assert!(repeated <= 1000 - usize::try_from(committed).unwrap().min(1000) + 400, "{repeated}");
 }
 
-/// Pain O9, with SIGKILL: however far the others ran ahead of one that is stuck, the span bounds what is repeated.
+/// Killed with SIGKILL: however far the others ran ahead of one that is stuck, the span bounds what is repeated.
 #[test]
 fn o9_what_a_crash_repeats_stays_under_the_span() {
     const SPAN: usize = 200;

@@ -17,9 +17,8 @@ use rocketmq_sync::{
     Client, ConsumeStatus, Message, MessageQueue, PushConsumer, RequestCode, ResponseCode, dead_letter_topic,
 };
 
-/// Pain P1.
 #[test]
-fn every_queue_moves_again_after_each_loss_of_the_network() {
+fn p1_every_queue_moves_again_after_each_loss_of_the_network() {
     let broker = orders(4);
     let seen = Seen::default();
     let consumer =
@@ -304,9 +303,8 @@ fn listen_in(mut from: TcpStream, mut to: TcpStream, mut tell: impl FnMut(Remoti
     drop(to.shutdown(std::net::Shutdown::Both));
 }
 
-/// Pain D12.
 #[test]
-fn an_operator_may_have_a_dead_letter_consumed_directly() {
+fn d12_an_operator_may_have_a_dead_letter_consumed_directly() {
     let broker = orders(1);
     put(&broker, 0..1);
     let seen = Seen::default();

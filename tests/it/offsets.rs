@@ -27,9 +27,8 @@ fn consumed_ten(broker: &Broker) {
     assert_eq!(broker.inspect().committed("billing", &queue(0)), Some(10));
 }
 
-/// Pains O1 and O2.
 #[test]
-fn an_offset_that_could_not_be_read_is_read_again_and_never_guessed() {
+fn o1_an_offset_that_could_not_be_read_is_read_again_and_never_guessed() {
     for reaction in [Reaction::Ignore, Reaction::Delay(Duration::from_millis(600)), Reaction::Disconnect] {
         let broker = orders(1);
         consumed_ten(&broker);
@@ -60,9 +59,8 @@ fn an_offset_that_could_not_be_read_is_read_again_and_never_guessed() {
     }
 }
 
-/// Pain O9.
 #[test]
-fn one_stuck_message_stops_the_pulls_at_the_span() {
+fn o9_one_stuck_message_stops_the_pulls_at_the_span() {
     let broker = orders(1);
     put(&broker, 0..2000);
     let (seen, gate) = (Seen::default(), Gate::default());
@@ -112,9 +110,9 @@ fn an_idle_queue_is_committed_soon_however_short_the_pause_before() {
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
-/// Pain O7: as Java's client, and said in the event and the log.
+/// As Java's client, and said in the event and the log.
 #[test]
-fn last_offset_takes_what_a_young_topic_has_and_only_news_of_an_old_one() {
+fn o7_last_offset_takes_what_a_young_topic_has_and_only_news_of_an_old_one() {
     for (min, offset, seen_first) in [(0, 0, 10), (5, 10, 0)] {
         let broker = orders(1);
         put(&broker, 0..10);
@@ -143,9 +141,8 @@ fn last_offset_takes_what_a_young_topic_has_and_only_news_of_an_old_one() {
     }
 }
 
-/// Pain O10.
 #[test]
-fn a_broker_that_comes_back_with_old_offsets_gets_the_new_ones_again() {
+fn o10_a_broker_that_comes_back_with_old_offsets_gets_the_new_ones_again() {
     let broker = orders(2);
     let seen = Seen::default();
     let consumer = billing()
@@ -166,9 +163,8 @@ fn a_broker_that_comes_back_with_old_offsets_gets_the_new_ones_again() {
     seen.assert_once(0..110);
 }
 
-/// Pain O11.
 #[test]
-fn an_offset_that_does_not_exist_becomes_the_nearest_that_does() {
+fn o11_an_offset_that_does_not_exist_becomes_the_nearest_that_does() {
     for version in [Version::V4_9, Version::V5_3, Version::V5_5] {
         for (range, corrected) in [((0, 5), 5), ((12, 15), 12)] {
             let broker = Broker::builder().topic("orders", 1).version(version).start().unwrap();
@@ -197,9 +193,9 @@ fn an_offset_that_does_not_exist_becomes_the_nearest_that_does() {
     }
 }
 
-/// Pain O12: brokers 4.9 tell the members (220), brokers 5 answer the next pull with 21.
+/// Brokers 4.9 tell the members (220), brokers 5 answer the next pull with 21.
 #[test]
-fn a_reset_of_a_running_group_is_followed_at_once() {
+fn o12_a_reset_of_a_running_group_is_followed_at_once() {
     for version in [Version::V4_9, Version::V5_3] {
         let broker =
             Broker::builder().topic("orders", 2).version(version).clock(Clock::manual()).start().unwrap();

@@ -114,9 +114,8 @@ fn waiting_for_lock(consumer: &PushConsumer) -> bool {
     of_orders.is_some_and(|one| one.waiting == Some(Waiting::NoLock) && !one.locked)
 }
 
-/// Pains L1 and L9.
 #[test]
-fn each_queue_is_consumed_in_order_by_one_call_at_a_time() {
+fn l1_each_queue_is_consumed_in_order_by_one_call_at_a_time() {
     let broker = orders(4);
     for n in 0..400 {
         broker.put(&Message::new("orders", n.to_string()).queue(&queue(n % 4))).unwrap();
@@ -244,9 +243,8 @@ fn a_queue_waits_for_as_long_as_the_setting_or_the_answer_says() {
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
-/// Pain L4.
 #[test]
-fn an_exhausted_message_becomes_a_dead_letter_with_its_count_and_the_queue_goes_on() {
+fn l4_an_exhausted_message_becomes_a_dead_letter_with_its_count_and_the_queue_goes_on() {
     let broker = orders(1);
     put(&broker, 0..3);
     let seen = Seen::default();
@@ -311,7 +309,7 @@ fn a_message_that_is_given_up_becomes_a_dead_letter_and_those_around_it_are_fini
 }
 
 #[test]
-fn an_exhausted_message_that_no_broker_takes_stays_here_and_holds_its_queue() {
+fn l4_an_exhausted_message_that_no_broker_takes_stays_here_and_holds_its_queue() {
     let broker = orders_by_hand(1);
     put(&broker, 0..2);
     let error = Reaction::Reply(ResponseCode::SYSTEM_ERROR);
@@ -368,9 +366,9 @@ fn a_lock_that_another_member_holds_is_waited_for_and_the_reason_is_visible() {
     assert_eq!(holder(&broker, 0), None);
 }
 
-/// Pain L2, and what happens when renewals fail.
+/// And what happens when renewals fail.
 #[test]
-fn locks_are_renewed_in_time_and_without_renewal_nothing_starts() {
+fn l2_locks_are_renewed_in_time_and_without_renewal_nothing_starts() {
     let broker = orders_by_hand(1);
     let seen = Seen::default();
     let noting = seen.clone();
@@ -512,9 +510,8 @@ fn who_comes_back_after_another_member_starts_from_where_that_one_was() {
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
-/// Pain L6.
 #[test]
-fn a_queue_goes_to_another_member_without_overlap_when_its_call_is_over() {
+fn l6_a_queue_goes_to_another_member_without_overlap_when_its_call_is_over() {
     let broker = orders(2);
     let lanes = Lanes::default();
     let gate = Gate::default();
@@ -552,7 +549,7 @@ fn a_queue_goes_to_another_member_without_overlap_when_its_call_is_over() {
 }
 
 #[test]
-fn who_leaves_commits_and_unlocks_so_that_another_has_the_queue_at_once() {
+fn l6_who_leaves_commits_and_unlocks_so_that_another_has_the_queue_at_once() {
     let broker = orders(2);
     let lanes = Lanes::default();
     let first = start(&broker, lanes.listener(|_| ConsumeStatus::Success));
@@ -662,7 +659,7 @@ fn a_queue_with_much_to_do_leaves_the_thread_to_others_after_a_turn() {
 }
 
 #[test]
-fn a_reset_waits_for_the_call_and_goes_on_in_order_under_the_same_lock() {
+fn o12_a_reset_waits_for_the_call_and_goes_on_in_order_under_the_same_lock() {
     let broker = orders(1);
     put(&broker, 0..6);
     let (seen, gate) = (Seen::default(), Gate::default());

@@ -413,9 +413,9 @@ fn own_offsets_that_fail_leave_the_queue_unread_until_they_are_known() {
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
-/// Pain O12, on both kinds of brokers: newer ones tell the next pull, older ones the members.
+/// On both kinds of brokers: newer ones tell the next pull, older ones the members.
 #[test]
-fn a_reset_from_the_console_is_obeyed() {
+fn o12_a_reset_from_the_console_reaches_a_pull_consumer_too() {
     for version in [Version::V5_3, Version::V4_9] {
         for auto in [true, false] {
             let broker = Broker::builder().topic("orders", 1).version(version).start().unwrap();

@@ -26,9 +26,8 @@ fn shared_out(members: &[&PushConsumer], queues: usize) {
     });
 }
 
-/// Pain R16, and what members promise each other.
 #[test]
-fn members_share_the_queues_and_hand_them_over_without_loss_or_repetition() {
+fn r16_members_share_the_queues_and_hand_them_over_without_loss_or_repetition() {
     let broker = orders(4);
     let seen = Seen::default();
     let start = || {
@@ -55,9 +54,8 @@ fn members_share_the_queues_and_hand_them_over_without_loss_or_repetition() {
     assert!(first.shutdown(SOON).is_clean());
 }
 
-/// Pain R10.
 #[test]
-fn a_queue_that_is_lost_and_won_again_is_pulled_by_one_generation() {
+fn r10_a_queue_that_is_lost_and_won_again_is_pulled_by_one_generation() {
     let broker = orders(1);
     let seen = Seen::default();
     let wanted = Arc::new(AtomicBool::new(true));
@@ -104,9 +102,8 @@ fn a_queue_that_is_lost_and_won_again_is_pulled_by_one_generation() {
     seen.assert_once(0..21);
 }
 
-/// Pain R1.
 #[test]
-fn clients_have_different_ids_unless_told_otherwise() {
+fn r1_clients_have_different_ids_unless_told_otherwise() {
     let broker = orders(4);
     let client = || Client::builder().name_servers(broker.name_server()).start().unwrap();
     let clients: Vec<Client> = (0..8).map(|_| client()).collect();
@@ -114,9 +111,8 @@ fn clients_have_different_ids_unless_told_otherwise() {
     assert_eq!(ids.len(), 8, "{ids:?}");
 }
 
-/// Pain R3.
 #[test]
-fn the_queues_of_a_broker_that_comes_back_are_owned_and_pulled_again() {
+fn r3_the_queues_of_a_broker_that_comes_back_are_owned_and_pulled_again() {
     let cluster = Cluster::builder().brokers(2).each(|broker| broker.topic("orders", 2)).start().unwrap();
     let client = Client::builder()
         .name_servers(cluster.name_server())
@@ -138,9 +134,8 @@ fn the_queues_of_a_broker_that_comes_back_are_owned_and_pulled_again() {
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
-/// Pain R5.
 #[test]
-fn new_queues_are_consumed_with_the_next_route() {
+fn r5_new_queues_are_consumed_with_the_next_route() {
     let broker = orders(4);
     let client = Client::builder()
         .name_servers(broker.name_server())
@@ -159,7 +154,7 @@ fn new_queues_are_consumed_with_the_next_route() {
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
-/// Pain R3: a route that is withdrawn takes its queues along, and they come back with it; the other broker's go on.
+/// A route that is withdrawn takes its queues along, and they come back with it; the other broker's go on.
 #[test]
 fn r3_the_queues_of_a_withdrawn_route_come_back_with_it() {
     let cluster = Cluster::builder().brokers(2).each(|broker| broker.topic("orders", 2)).start().unwrap();
@@ -215,7 +210,7 @@ fn a_topic_whose_route_is_withdrawn_everywhere_is_consumed_on() {
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
-/// Pain R5, the other way round.
+/// Fewer queues instead of more.
 #[test]
 fn r5_queues_that_are_taken_away_are_committed_and_given_up() {
     let broker = orders(8);
@@ -238,7 +233,7 @@ fn r5_queues_that_are_taken_away_are_committed_and_given_up() {
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
-/// Pain R6: rounds without end, and no queue is ever pulled twice.
+/// Rounds without end, and no queue is ever pulled twice.
 #[test]
 fn r6_a_storm_of_notifications_and_routes_never_doubles_a_pull() {
     let broker = orders(4);
@@ -281,9 +276,8 @@ fn r6_a_storm_of_notifications_and_routes_never_doubles_a_pull() {
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
-/// Pains R6 and R7.
 #[test]
-fn a_storm_of_notifications_becomes_a_few_rounds() {
+fn r7_a_storm_of_notifications_becomes_a_few_rounds() {
     let broker = orders(4);
     let seen = Seen::default();
     let began = Instant::now();
@@ -315,10 +309,9 @@ fn a_storm_of_notifications_becomes_a_few_rounds() {
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
-/// Pain R8.
 #[test]
-fn members_that_come_and_go_leave_no_thread_behind() {
-    alone("rebalance::members_that_come_and_go_leave_no_thread_behind", || {
+fn r8_members_that_come_and_go_leave_no_thread_behind() {
+    alone("rebalance::r8_members_that_come_and_go_leave_no_thread_behind", || {
         let broker = orders(4);
         let consumer = billing()
             .name_servers(broker.name_server())

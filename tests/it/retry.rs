@@ -14,9 +14,8 @@ use rocketmq_sync::{ConsumeStatus, RequestCode, ResponseCode, dead_letter_topic,
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Pain D1.
 #[test]
-fn a_refused_send_back_is_repeated_and_the_commit_waits_for_it() {
+fn d1_a_refused_send_back_is_repeated_and_the_commit_waits_for_it() {
     let broker = orders_by_hand(1);
     put(&broker, 0..1);
     let error = || Reaction::Reply(ResponseCode::SYSTEM_ERROR);
@@ -59,9 +58,8 @@ fn a_refused_send_back_is_repeated_and_the_commit_waits_for_it() {
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
-/// Pain D5.
 #[test]
-fn a_message_is_delivered_once_more_than_it_is_retried_and_then_dead() {
+fn d5_a_message_is_delivered_once_more_than_it_is_retried_and_then_dead() {
     let broker = orders_by_hand(4);
     put(&broker, 0..5);
     let seen = Seen::default();
@@ -99,9 +97,8 @@ fn a_message_is_delivered_once_more_than_it_is_retried_and_then_dead() {
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
-/// Pain P4.
 #[test]
-fn a_panic_of_the_listener_costs_one_message_a_retry_and_no_thread() {
+fn p4_a_panic_of_the_listener_costs_one_message_a_retry_and_no_thread() {
     let broker = orders_by_hand(1);
     put(&broker, 0..10);
     let (seen, panics) = (Seen::default(), Arc::new(AtomicUsize::new(0)));
@@ -133,9 +130,8 @@ fn a_panic_of_the_listener_costs_one_message_a_retry_and_no_thread() {
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
-/// Pain D8.
 #[test]
-fn a_late_listener_is_noticed_when_its_time_is_over_not_twice_as_late() {
+fn d8_a_late_listener_is_noticed_when_its_time_is_over_not_twice_as_late() {
     let broker = orders_by_hand(1);
     put(&broker, 0..1);
     let gate = Gate::default();
@@ -186,9 +182,8 @@ fn a_late_listener_is_noticed_when_its_time_is_over_not_twice_as_late() {
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
-/// Pain D6.
 #[test]
-fn only_a_message_that_is_being_handled_can_be_late() {
+fn d6_only_a_message_that_is_being_handled_can_be_late() {
     let broker = orders_by_hand(1);
     put(&broker, 0..100);
     let client = client_by_hand(&broker);
@@ -217,9 +212,8 @@ fn only_a_message_that_is_being_handled_can_be_late() {
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
-/// Pain D9.
 #[test]
-fn of_a_batch_only_what_failed_is_retried() {
+fn d9_of_a_batch_only_what_failed_is_retried() {
     let broker = orders_by_hand(1);
     put(&broker, 0..10);
     let seen = Seen::default();
@@ -283,9 +277,8 @@ fn verdicts_decide_when_a_message_comes_again_and_whether() {
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
-/// Pain D4.
 #[test]
-fn the_first_retry_of_a_new_group_comes_when_its_delay_is_over() {
+fn d4_the_first_retry_of_a_new_group_comes_when_its_delay_is_over() {
     let broker = orders_by_hand(1);
     let seen = Seen::default();
     let noting = seen.clone();
@@ -309,9 +302,8 @@ fn the_first_retry_of_a_new_group_comes_when_its_delay_is_over() {
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
-/// Pain D4, with a namespace.
 #[test]
-fn retries_come_with_a_namespace_too() {
+fn d4_retries_come_with_a_namespace_too() {
     let broker = rocketmq_sync::broker::Broker::builder()
         .topic("eu%orders", 1)
         .clock(rocketmq_sync::broker::Clock::manual())

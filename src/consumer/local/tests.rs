@@ -116,7 +116,7 @@ fn a_disk_that_refuses_is_told_and_the_next_commit_tries_again() {
     assert_eq!(found(&directory), Some(4));
 }
 
-/// Pain O13: a file that ends at any byte, or is full of zeros, is put aside and named, and its backup counts.
+/// A file that ends at any byte, or is full of zeros, is put aside and named, and its backup counts.
 #[test]
 fn o13_a_damaged_file_never_keeps_the_consumer_from_starting() {
     let whole = fs::read(written(5, 8).path().join("watch.json")).unwrap();

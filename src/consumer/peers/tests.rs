@@ -160,7 +160,6 @@ fn who_does_not_answer_twice_is_counted_again() {
     assert_eq!(case.counted("a", &["me", "x"]), ["me", "x"]);
 }
 
-/// Pain R1.
 #[test]
 fn r1_another_client_of_the_same_id_is_a_twin_and_an_old_connection_of_ours_is_not() {
     let mut case = Case::new(&[("a", "*")]);

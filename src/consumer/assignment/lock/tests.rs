@@ -59,9 +59,8 @@ fn never_consumed() -> Vec<Action> {
     vec![Action::Release { committed: None, failed: None }]
 }
 
-/// Pain O3: the start offset is read once, after the lock.
 #[test]
-fn the_offset_is_read_once_when_the_lock_is_granted() {
+fn o3_the_offset_is_read_once_when_the_lock_is_granted() {
     let mut case = locking();
     assert_eq!(case.queue.stored(Ok(Some(at(3))), case.now), [], "nobody has asked");
     assert_eq!(case.locked(Ok(true)), [Action::Ask(Ask::Stored)]);
@@ -105,9 +104,9 @@ fn a_queue_that_goes_before_it_is_consumed_is_unlocked_if_it_may_be_locked() {
     assert_eq!(case.queue.due(case.by(), at(0)), never_consumed(), "no answer");
 }
 
-/// Pain L6, and the order of a hand-over: drained, committed, unlocked.
+/// The order of a hand-over: drained, committed, unlocked.
 #[test]
-fn a_revoked_queue_is_committed_once_when_it_is_drained_and_then_unlocked() {
+fn l6_a_revoked_queue_is_committed_once_when_it_is_drained_and_then_unlocked() {
     let mut case = active();
     assert_eq!(case.queue.unwant(case.by(), at(12)), [Action::Close], "nobody else can read the offset");
     assert!(case.queue.is_leaving());
