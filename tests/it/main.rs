@@ -29,6 +29,7 @@ mod offsets;
 mod operations;
 mod orderly;
 mod orderly_random;
+mod pains;
 mod producer;
 mod programs;
 mod pull;
