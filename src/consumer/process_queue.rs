@@ -6,24 +6,24 @@
 
 mod order;
 mod polled;
+mod runs;
 
-use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Instant;
 
-use self::order::Order;
+use self::runs::{Runs, Slot};
 use super::budget::Budget;
 use super::facts::Facts;
 use super::offset::Offset;
 use super::run::Run;
 use crate::message::MessageQueue;
 use crate::sync::Mutex;
-pub use polled::HandedOut;
-use polled::Polled;
 
 pub use self::order::{Piece, Took};
+pub use self::polled::HandedOut;
+pub use self::runs::{Left, Load};
 
 /// When a queue stops pulling.
 #[derive(Clone, Copy, Debug)]
@@ -34,33 +34,6 @@ pub struct Limits {
     pub bytes: usize,
     /// Messages from the oldest unfinished one on, finished or not: what a crash would repeat.
     pub span: usize,
-}
-
-/// What a queue holds at one moment, derived from its runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Load {
-    /// Unfinished messages.
-    pub messages: usize,
-    /// Bytes of the frames they came in.
-    pub bytes: usize,
-    /// Messages from the oldest unfinished one on, finished or not.
-    pub span: usize,
-}
-
-impl Load {
-    /// Whether another pull would go over a limit.
-    pub fn exceeds(&self, limits: &Limits) -> bool {
-        self.messages >= limits.messages || self.bytes >= limits.bytes || self.span >= limits.span
-    }
-
-    /// Whether a queue that stopped may go on: not at the first message below the limit, or it would stop and go for
-    /// each message.
-    fn is_relieved(&self, limits: &Limits) -> bool {
-        let below = |load: usize, limit: usize| load <= limit / 4 * 3;
-        below(self.messages, limits.messages)
-            && below(self.bytes, limits.bytes)
-            && below(self.span, limits.span)
-    }
 }
 
 /// One generation of one assigned queue.
@@ -74,43 +47,6 @@ pub struct ProcessQueue {
     watermark: AtomicI64,
     /// What `stats()` and running info tell of it.
     pub facts: Facts,
-}
-
-#[derive(Debug)]
-struct Runs {
-    slots: VecDeque<Slot>,
-    claimable: VecDeque<Arc<Run>>,
-    /// Messages whose send-back failed, to be given to the listener again, and how often they were consumed.
-    retries: VecDeque<Retry>,
-    /// The end of what was popped: the watermark while no slot is left.
-    floor: Offset,
-    closed: bool,
-    /// On the ready list, or in the hands of a worker that will put it back there.
-    queued: bool,
-    /// Stopped for its limits; whoever settles below them says so.
-    parked: bool,
-    /// Stopped for the budget of the client while something of its own is cached; once nothing is, it may hold a frame
-    /// again, whatever the budget says, and whoever settles that says so.
-    unfed: bool,
-    /// Messages that no listener has and that are not finished: their verdict was posted and is not confirmed, or they
-    /// wait for their local retry.
-    held: BTreeSet<Offset>,
-    /// Those of them whose confirmation is still to come.
-    sending: usize,
-    /// Of a queue that is consumed in order.
-    order: Option<Order>,
-    /// Only if threads of the program take the messages.
-    polled: Option<Polled>,
-}
-
-#[derive(Debug)]
-enum Slot {
-    Open(Arc<Run>),
-    /// Finished behind an unfinished one; neighbours merge.
-    Passed {
-        next: Offset,
-        messages: usize,
-    },
 }
 
 /// A message that a consume thread is to take again.
@@ -160,20 +96,7 @@ impl ProcessQueue {
             queue,
             limits,
             budget,
-            runs: Mutex::new(Runs {
-                slots: VecDeque::new(),
-                claimable: VecDeque::new(),
-                retries: VecDeque::new(),
-                floor: start,
-                closed: false,
-                queued: false,
-                parked: false,
-                unfed: false,
-                held: BTreeSet::new(),
-                sending: 0,
-                order: None,
-                polled: None,
-            }),
+            runs: Mutex::new(Runs::new(start)),
             watermark: AtomicI64::new(start.wire()),
             facts: Facts::new(start),
         }
@@ -413,133 +336,6 @@ impl Drop for ProcessQueue {
     fn drop(&mut self) {
         self.clear();
     }
-}
-
-/// What a closed queue leaves unfinished.
-#[derive(Debug, Default)]
-pub struct Left {
-    /// Offsets of messages that a listener has not given back.
-    pub running: Vec<Offset>,
-    /// Messages that no listener has: not begun, or to be tried again.
-    pub untouched: u64,
-    /// Finished messages behind one that is not: the next owner repeats them.
-    pub repeated: u64,
-}
-
-impl Runs {
-    fn take(&mut self, batch: u32) -> Option<Taken> {
-        if self.closed {
-            return None;
-        }
-        if let Some(Retry { run, index, times }) = self.retries.pop_front() {
-            self.held.remove(&run.offset_of(index));
-            return Some(Taken { run, range: index..index + 1, retried: Some(times), more: None });
-        }
-        while let Some(run) = self.claimable.front() {
-            let range = run.claims.claim(batch);
-            let run = if run.claims.unclaimed() == 0 { self.claimable.pop_front()? } else { run.clone() };
-            if let Some(range) = range {
-                return Some(Taken { run, range, retried: None, more: None });
-            }
-        }
-        None
-    }
-
-    fn oldest_claimable(&self) -> Option<Instant> {
-        let retry = self.retries.front().map(|retry| retry.run.born());
-        retry.or_else(|| self.claimable.front().map(|run| run.born()))
-    }
-
-    fn pass(&mut self, next: Offset, messages: usize) {
-        self.slots.push_back(Slot::Passed { next, messages });
-        self.merge();
-    }
-
-    /// Joins finished neighbours and takes finished slots off the front.
-    fn merge(&mut self) {
-        while let Some(Slot::Passed { next, .. }) = self.slots.front() {
-            self.floor = *next;
-            self.slots.pop_front();
-        }
-        let passed = |slot: &Slot| matches!(slot, Slot::Passed { .. });
-        if self.slots.iter().zip(self.slots.iter().skip(1)).all(|(a, b)| !(passed(a) && passed(b))) {
-            return;
-        }
-        let mut merged: VecDeque<Slot> = VecDeque::with_capacity(self.slots.len());
-        for slot in self.slots.drain(..) {
-            match (merged.back_mut(), slot) {
-                (Some(Slot::Passed { next, messages }), Slot::Passed { next: later, messages: more }) => {
-                    *next = later;
-                    *messages += more;
-                }
-                (_, slot) => merged.push_back(slot),
-            }
-        }
-        self.slots = merged;
-    }
-
-    fn watermark(&self) -> Offset {
-        match self.slots.front() {
-            Some(Slot::Open(run)) => match run.claims.first_open() {
-                Some(index) => run.offset_of(index),
-                None => run.next(),
-            },
-            _ => self.floor,
-        }
-    }
-
-    fn open(&self) -> impl Iterator<Item = &Arc<Run>> {
-        self.slots.iter().filter_map(|slot| if let Slot::Open(run) = slot { Some(run) } else { None })
-    }
-
-    fn load(&self) -> Load {
-        let mut load = Load::default();
-        for slot in &self.slots {
-            match slot {
-                Slot::Passed { messages, .. } => load.span += messages,
-                Slot::Open(run) => {
-                    let len = run.len() as usize;
-                    load.messages += len.saturating_sub(run.claims.finished() as usize);
-                    load.bytes += run.bytes();
-                    // The finished messages before the oldest unfinished one do not count.
-                    let before =
-                        if load.span == 0 { run.claims.first_open().unwrap_or(0) as usize } else { 0 };
-                    load.span += len - before;
-                }
-            }
-        }
-        load
-    }
-
-    /// Messages in the hands of a listener.
-    fn running(&self) -> usize {
-        let begun: usize = self.open().map(|run| unfinished(run)).sum();
-        begun.saturating_sub(self.held.len())
-    }
-
-    fn left(&self) -> Left {
-        let load = self.load();
-        let repeated = load.span.saturating_sub(load.messages) as u64;
-        let mut left = Left { repeated, ..Left::default() };
-        for run in self.open() {
-            let claimed = run.claims.claimed();
-            left.untouched += u64::from(run.len() - claimed);
-            for index in (0..claimed).filter(|index| !run.claims.is_finished(*index)) {
-                let offset = run.offset_of(index);
-                if self.held.contains(&offset) {
-                    left.untouched += 1;
-                } else {
-                    left.running.push(offset);
-                }
-            }
-        }
-        left
-    }
-}
-
-/// Claimed and not finished.
-fn unfinished(run: &Run) -> usize {
-    run.claims.claimed().saturating_sub(run.claims.finished()) as usize
 }
 
 static GENERATION: AtomicU64 = AtomicU64::new(1);
