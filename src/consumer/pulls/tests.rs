@@ -1,6 +1,6 @@
 use super::*;
 use crate::consumer::outside::stub::Stub;
-use crate::protocol::PullOffsets;
+use crate::protocol::{PullOffsets, ResponseCode};
 
 #[test]
 fn a_queue_that_came_while_its_topic_was_not_subscribed_is_fetched_for_once_it_is() {
