@@ -1,0 +1,83 @@
+//! What the client tells a consumer: routes, heartbeats, connections, members that came or went.
+
+use std::time::Duration;
+
+use super::super::requests::Requests;
+use super::Group;
+use crate::client::Notice;
+use crate::consumer::events::Event;
+use crate::consumer::outside::Outside;
+use crate::consumer::pull_loop::PullEvent;
+use crate::message::{DLQ_PREFIX, RETRY_PREFIX};
+
+impl<S: Outside> Group<S> {
+    pub(in super::super) fn noticed(&mut self, notice: Notice, requests: &mut Requests<S>) {
+        match notice {
+            Notice::RouteChanged(_) => {
+                self.wake();
+                self.core.post_pull(PullEvent::NudgeAll);
+            }
+            Notice::ConsumerIdsChanged => {
+                self.wake();
+                if self.core.is_member() {
+                    self.peers.changed(self.core.now());
+                }
+            }
+            Notice::Heartbeaten { address } => {
+                if self.core.is_member() {
+                    let (from, interval) = (self.core.own_address(&address), self.core.heartbeat_interval());
+                    self.peers.heartbeaten(from, interval, self.core.now());
+                }
+                self.want_retry_route();
+                self.wake();
+                self.core.post_pull(PullEvent::NudgeAll);
+                self.recommit(&address, requests);
+                self.core.upload_classes(&address);
+            }
+            Notice::RouteMissing(topic) => {
+                if topic.starts_with(RETRY_PREFIX) {
+                    let delay = RETRY_ROUTE_DELAYS.get(self.retry_asks).or(RETRY_ROUTE_DELAYS.last());
+                    self.retry_asks += 1;
+                    self.retry_ask_at = delay.map(|delay| self.core.now() + *delay);
+                }
+                if topic.starts_with(DLQ_PREFIX)
+                    && let Some(state) = self.topics.get_mut(&topic)
+                {
+                    // It is made with the first dead letter: nobody waits for it.
+                    state.wanted.get_or_insert_default();
+                }
+                if !topic.starts_with(RETRY_PREFIX) && self.core.subscription(&topic).is_some() {
+                    let topic = self.core.namespace().strip(&topic);
+                    self.core.emit(Event::TopicMissing { topic });
+                }
+            }
+            Notice::Disconnected { address, error } => {
+                if let Some(name) = self.core.broker_name(&address) {
+                    self.doubt(&name, &address);
+                    self.doubt_locks(&name);
+                }
+                self.lost.insert(address.clone());
+                let event = Event::Disconnected { server: address.to_string(), error: error.to_string() };
+                self.core.emit(event);
+            }
+            Notice::RouteFailed(_)
+            | Notice::BrokerUp { .. }
+            | Notice::HeartbeatRefused { .. }
+            | Notice::Request(_) => {}
+        }
+    }
+
+    /// A broker makes the retry topic of a new group with its first heartbeat: it is asked for right after that, and
+    /// not only by the timer, so that the first retry is not late.
+    pub(super) fn want_retry_route(&self) {
+        for topic in self.core.subscriptions().keys().filter(|topic| topic.starts_with(RETRY_PREFIX)) {
+            if self.core.queues_of(topic).is_none() {
+                self.core.want_route(topic);
+            }
+        }
+    }
+}
+
+/// After each answer that there is no retry topic.
+const RETRY_ROUTE_DELAYS: [Duration; 4] =
+    [Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30)];
