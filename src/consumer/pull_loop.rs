@@ -87,23 +87,29 @@ impl PullLoop {
                             Err(_) => break,
                         }
                     }
-                    self.instance.flush();
+                    self.guarded(|this| this.instance.flush());
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            look_again = self.work.pulls.wake();
+            look_again = self.guarded(|this| this.work.pulls.wake()).unwrap_or_default();
         }
     }
 
-    /// A panic in here is a bug; it costs the queue that was worked for, which is rebuilt, and nothing else.
     fn handle(&mut self, event: PullEvent) {
+        self.guarded(|this| this.work.handle(event));
+    }
+
+    /// A panic in here is a bug; it costs the queue that was worked for, which is rebuilt, and nothing else.
+    fn guarded<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
         self.work.pulls.begin();
-        let handled = catch_unwind(AssertUnwindSafe(|| self.work.handle(event)));
-        if let Err(panic) = handled {
-            let text = panic_text(&*panic).to_owned();
-            log::error!("rmq-pull panicked and goes on: {text}");
-            self.work.pulls.give_up(text);
-        }
+        let worked = catch_unwind(AssertUnwindSafe(|| work(self)));
+        worked
+            .map_err(|panic| {
+                let text = panic_text(&*panic).to_owned();
+                log::error!("rmq-pull panicked and goes on: {text}");
+                self.work.pulls.give_up(text);
+            })
+            .ok()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -13,8 +14,10 @@ use super::events::Event;
 use super::outside::Outside;
 use super::pull_loop::PullEvent;
 use super::rates::SAMPLE_EVERY;
+use super::rebalance_loop::RebalanceEvent;
 use super::send_back::{Back, SendBack};
 use super::slot::{Running, Slot};
+use crate::client::panic_text;
 use crate::clock::Waiter;
 
 /// What the timer is asked for.
@@ -102,7 +105,7 @@ impl Timer {
         let Some(due) = self.next_sample.filter(|due| *due <= now) else { return };
         self.sampled.retain(|core| {
             let Some(core) = core.upgrade() else { return false };
-            core.figures.sample(&core, now);
+            guarded(&*core, || core.figures.sample(&core, now));
             true
         });
         // In step with the clock, unless that was moved past several.
@@ -131,6 +134,16 @@ impl Timer {
     }
 }
 
+/// Takes one step for one consumer; whether it went through. A panic in it is a bug, ours or that of the program's
+/// logger. It costs this step: the next look comes in time, and other consumers are not concerned.
+fn guarded<S: Outside>(core: &S, step: impl FnOnce()) -> bool {
+    let Err(panic) = catch_unwind(AssertUnwindSafe(step)) else { return true };
+    let panic = panic_text(&*panic).to_owned();
+    log::error!("rmq-timer panicked and goes on: {panic}");
+    core.emit(Event::ThreadRestarted { thread: "rmq-timer".into(), panic });
+    false
+}
+
 /// Sends the messages of a call back that runs longer than the consume timeout. Its listener is told that it is late;
 /// what it says later does not count.
 pub(super) fn expire_if_late<S: Outside>(core: &Arc<S>, slot: &Slot, now: Instant) {
@@ -138,11 +151,17 @@ pub(super) fn expire_if_late<S: Outside>(core: &Arc<S>, slot: &Slot, now: Instan
     if running.since < core.settings().consume_timeout || !slot.expire(&running) {
         return;
     }
-    let Running { work, range, since, .. } = running;
-    let first = work.run.view(range.start);
     // In order, nothing may overtake what the listener has: its answer counts, whenever it comes.
-    let in_order = core.settings().order.is_some();
-    for index in if in_order { 0..0 } else { range } {
+    let goes_back = core.settings().order.is_none();
+    // The thread has lost its word; if its messages do not go back either, only a new generation has them again.
+    if goes_back && !guarded(&**core, || send_back(core, &running)) {
+        core.post_rebalance(RebalanceEvent::Rebuild(running.work.queue.id()));
+    }
+    guarded(&**core, || tell(&**core, slot, &running, goes_back));
+}
+
+fn send_back<S: Outside>(core: &Arc<S>, Running { work, range, .. }: &Running) {
+    for index in range.clone() {
         let Some(view) = work.run.view(index) else { continue };
         // One that cannot be read was never given to the listener: it has gone back before the call.
         if !work.queue.send_back(&work.run, index) {
@@ -157,20 +176,19 @@ pub(super) fn expire_if_late<S: Outside>(core: &Arc<S>, slot: &Slot, now: Instan
             times: work.retried.unwrap_or(view.reconsume_times()),
         }));
     }
-    if let Some(message) = first {
-        log::warn!(
-            "message {} of {} has been in its listener on {} for {since:.1?}{}",
-            message.message_id(),
-            work.queue.queue(),
-            slot.name(),
-            if in_order { ", and its queue waits for it" } else { " and is sent back" }
-        );
-        core.emit(Event::ListenerLate {
-            message: message.detached(),
-            thread: slot.name().to_owned(),
-            running: since,
-        });
-    }
+}
+
+fn tell<S: Outside>(core: &S, slot: &Slot, Running { work, range, since, .. }: &Running, goes_back: bool) {
+    let Some(message) = work.run.view(range.start) else { return };
+    let (thread, running) = (slot.name().to_owned(), *since);
+    core.emit(Event::ListenerLate { message: message.detached(), thread, running });
+    log::warn!(
+        "message {} of {} has been in its listener on {} for {since:.1?}{}",
+        message.message_id(),
+        work.queue.queue(),
+        slot.name(),
+        if goes_back { " and is sent back" } else { ", and its queue waits for it" }
+    );
 }
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);

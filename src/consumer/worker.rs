@@ -19,6 +19,7 @@ use super::process_queue::{Piece, ProcessQueue};
 use super::pull_loop::PullEvent;
 use super::readable::{inflate, make_readable};
 use super::ready::Work as Ready;
+use super::rebalance_loop::RebalanceEvent;
 use super::run::Run;
 use super::send_back::{Back, SendBack};
 use super::slot::{Slot, Work};
@@ -45,12 +46,8 @@ pub(super) fn run(core: &Arc<Core>, slot: &Arc<Slot>, number: usize) {
         inflater: Inflater::default(),
     };
     while let Ready::Item(item) = core.ready.next(&parker) {
-        match item {
-            Item::Queue(queue) if core.settings.order.is_some() => worker.consume_in_order(&queue),
-            Item::Queue(queue) => worker.consume(&queue),
-            Item::Direct(direct) => worker.consume_directly(&direct),
-            // Asked of threads that poll only.
-            Item::Question(_) => {}
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| worker.work_on(&item))) {
+            worker.recover(&item, panic_text(&*panic));
         }
     }
     slot.leave();
@@ -82,6 +79,35 @@ struct Worker<'a> {
 }
 
 impl Worker<'_> {
+    fn work_on(&mut self, item: &Item) {
+        match item {
+            Item::Queue(queue) if self.core.settings.order.is_some() => self.consume_in_order(queue),
+            Item::Queue(queue) => self.consume(queue),
+            Item::Direct(direct) => self.consume_directly(direct),
+            // Asked of threads that poll only.
+            Item::Question(_) => {}
+        }
+    }
+
+    /// A panic outside of the listener is a bug, ours or that of the program's logger. It costs the queue that was
+    /// worked on, which is rebuilt; the thread goes on.
+    fn recover(&mut self, item: &Item, panic: &str) {
+        log::error!("{} panicked and goes on: {panic}", self.slot.name());
+        let thread = self.slot.name().to_owned();
+        self.core.emit(Event::ThreadRestarted { thread, panic: panic.to_owned() });
+        self.slot.end();
+        self.slot.put_down();
+        self.pieces.clear();
+        self.indices.clear();
+        self.batch.clear();
+        if let Item::Queue(queue) = item {
+            queue.let_go();
+            // It may be on its way out already, and wait for just this.
+            self.core.settled(queue, queue.settle());
+            self.core.post_rebalance(RebalanceEvent::Rebuild(queue.id()));
+        }
+    }
+
     /// Takes a run and works on it until it is used up.
     fn consume(&mut self, queue: &Arc<ProcessQueue>) {
         let size = self.core.settings.consume_batch_size;

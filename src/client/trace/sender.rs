@@ -1,6 +1,7 @@
 //! `rmq-trace`: takes the records out of the queue now and then and stores them. It may wait for brokers; nobody waits
 //! for it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ use super::super::instance::Instance;
 use super::super::random;
 use super::super::routes::{Role, Route};
 use super::super::send::{Sending, Sent, TEMPLATE_TOPIC, property_string};
+use super::super::threads::panic_text;
 use super::Tracer;
 use super::parcel::{Parcel, parcels};
 
@@ -52,11 +54,18 @@ impl TraceLoop {
                 }
                 Ok(Wake::Hurry) | Err(RecvTimeoutError::Timeout) => {
                     due = None;
-                    self.store_all(None);
+                    self.store_guarded(None);
                 }
-                Ok(Wake::End(until)) => return self.store_all(Some(until)),
+                Ok(Wake::End(until)) => return self.store_guarded(Some(until)),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
+        }
+    }
+
+    /// A panic in here is a bug, ours or that of the program's logger; it costs the traces that were being stored.
+    fn store_guarded(&mut self, end: Option<Instant>) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.store_all(end))) {
+            log::error!("rmq-trace panicked and goes on: {}", panic_text(&*panic));
         }
     }
 

@@ -154,6 +154,16 @@ impl ProcessQueue {
         self.handed_over(now)
     }
 
+    /// The thread that has the queue, and nobody else, has lost sight of what it took: nobody has that now, and it is
+    /// not finished. For a queue that is about to be rebuilt; where several threads work, they may still have theirs.
+    pub fn let_go(&self) {
+        let mut runs = self.runs.lock();
+        if runs.order.is_some() {
+            let running = runs.left().running;
+            runs.held.extend(running);
+        }
+    }
+
     /// What is believed of the broker's lock, if one is needed.
     pub fn lease(&self) -> Option<Lease> {
         self.runs.lock().order.as_ref().and_then(|order| order.lease.clone())
