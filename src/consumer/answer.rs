@@ -69,7 +69,7 @@ pub(crate) fn take_in(pulled: Pulled, question: &Question<'_>, now: Instant) -> 
         ResponseCode::PULL_NOT_FOUND | ResponseCode::PULL_RETRY_IMMEDIATELY => {
             nothing(pulled.code, offsets, question, now)
         }
-        ResponseCode::PULL_OFFSET_MOVED => moved(offsets, question),
+        ResponseCode::PULL_OFFSET_MOVED => moved(offsets, pulled.remark.as_deref(), question),
         code => Taken::Outcome(refused(code, pulled.remark)),
     }
 }
@@ -113,11 +113,16 @@ fn nothing(code: ResponseCode, offsets: PullOffsets, question: &Question<'_>, no
     Taken::Found(Box::new(run), Outcome::Nothing(next))
 }
 
-fn moved(offsets: PullOffsets, question: &Question<'_>) -> Taken {
+fn moved(offsets: PullOffsets, remark: Option<&str>, question: &Question<'_>) -> Taken {
     let wire = |offset| Offset::new(offset).unwrap_or(Offset::ZERO);
     let (min, max) = (wire(offsets.min_offset), wire(offsets.max_offset));
     let asked = question.from;
-    let correction = fetch::corrected(asked, wire(offsets.next_begin_offset), min, max);
+    let suggested = wire(offsets.next_begin_offset);
+    let correction = match remark {
+        // Told once: what is not followed now is lost, also where the offset asked for does not exist anyway.
+        Some(RESET) => Correction::Reset(suggested),
+        _ => fetch::corrected(asked, suggested, min, max),
+    };
     let correction = match (correction, question.offset_illegal) {
         (Correction::Moved(_), OffsetIllegal::FirstOffset) => Correction::Moved(min),
         (Correction::Moved(_), OffsetIllegal::LastOffset) => Correction::Moved(max),
@@ -134,6 +139,9 @@ fn moved(offsets: PullOffsets, question: &Question<'_>) -> Taken {
     }
     Taken::Elsewhere(correction)
 }
+
+/// Java: `GetMessageStatus.OFFSET_RESET`. Brokers that know no reset by the answer to a pull do not say it.
+const RESET: &str = "OFFSET_RESET";
 
 fn refused(code: ResponseCode, remark: Option<String>) -> Outcome {
     match code {
@@ -153,6 +161,39 @@ mod tests {
     use crate::message::Filter;
 
     #[test]
+    fn o12_a_reset_is_one_wherever_the_queue_begins_and_ends() {
+        let queue = MessageQueue::new("orders", "broker-a", 0);
+        let subscription = Subscription::parse("orders", &Filter::all(), 1).unwrap();
+        let moved = |from, remark: &str, offset_illegal| {
+            let from = Offset::new(from).unwrap();
+            let question = Question {
+                from,
+                queue: &queue,
+                subscription: &subscription,
+                namespace: None,
+                offset_illegal,
+            };
+            let offsets =
+                PullOffsets { next_begin_offset: 20, min_offset: 20, max_offset: 30, ..Default::default() };
+            match super::moved(offsets, Some(remark), &question) {
+                Taken::Elsewhere(correction) => Some(correction),
+                _ => None,
+            }
+        };
+        let at = |offset| Offset::new(offset).unwrap();
+        for from in [5, 25, 40] {
+            for policy in [OffsetIllegal::Nearest, OffsetIllegal::LastOffset, OffsetIllegal::Suspend] {
+                assert_eq!(moved(from, RESET, policy), Some(Correction::Reset(at(20))), "{from} {policy:?}");
+            }
+        }
+        let (low, high) = ("OFFSET_TOO_SMALL", "OFFSET_OVERFLOW_BADLY");
+        assert_eq!(moved(5, low, OffsetIllegal::LastOffset), Some(Correction::Moved(at(30))));
+        assert_eq!(moved(40, high, OffsetIllegal::Nearest), Some(Correction::Moved(at(30))));
+        assert_eq!(moved(40, high, OffsetIllegal::FirstOffset), Some(Correction::Moved(at(20))));
+        assert_eq!(moved(40, high, OffsetIllegal::Suspend), None);
+    }
+
+    #[test]
     fn a_broker_that_sends_a_pull_round_in_a_circle_is_not_followed() {
         let queue = MessageQueue::new("orders", "broker-a", 0);
         let subscription = Subscription::parse("orders", &Filter::all(), 1).unwrap();
@@ -170,7 +211,7 @@ mod tests {
             suggest_which_broker_id: 0,
             offset_delta: 0,
         };
-        assert!(matches!(moved(told(50), &question), Taken::Outcome(Outcome::Failed(_))));
-        assert!(matches!(moved(told(7), &question), Taken::Elsewhere(Correction::Reset(_))));
+        assert!(matches!(moved(told(50), None, &question), Taken::Outcome(Outcome::Failed(_))));
+        assert!(matches!(moved(told(7), None, &question), Taken::Elsewhere(Correction::Reset(_))));
     }
 }

@@ -95,7 +95,8 @@ pub struct PullAnswer {
     /// Where to go on; always there with `SUCCESS`, `PULL_NOT_FOUND`, `PULL_RETRY_IMMEDIATELY` and
     /// `PULL_OFFSET_MOVED`, else never.
     pub offsets: Option<PullOffsets>,
-    /// A text for people. Left out beside offsets, where it only repeats the code.
+    /// A text for people. Left out where it only repeats the code: beside offsets, except with `PULL_OFFSET_MOVED`,
+    /// which has several reasons.
     pub remark: Option<String>,
 }
 
@@ -221,11 +222,13 @@ impl Frame {
             Ok(ControlFlow::Continue(()))
         })?;
         let offsets = if has_offsets(code) { Some(offsets.complete()?) } else { None };
-        let remark = remark.filter(|_| offsets.is_none()).map(|text| text.decode().into_owned());
+        let tells_more = offsets.is_none() || code == ResponseCode::PULL_OFFSET_MOVED;
+        let remark = remark.filter(|_| tells_more).map(|text| text.decode().into_owned());
         Ok(PullAnswer { code, offsets, remark })
     }
 
-    /// The same for an answer with offsets as servers write it: every pull passes here.
+    /// The same for an answer with offsets as servers write it, and without a remark that matters: every pull passes
+    /// here.
     fn quick_pull_answer(&self) -> Option<PullAnswer> {
         let mut code = None;
         let mut offsets = OffsetFields::default();
@@ -238,6 +241,9 @@ impl Frame {
             Some(())
         })?;
         let code = i32::try_from(code?).ok().map(ResponseCode).filter(|code| has_offsets(*code))?;
+        if code == ResponseCode::PULL_OFFSET_MOVED {
+            return None;
+        }
         Some(PullAnswer { code, offsets: Some(offsets.complete().ok()?), remark: None })
     }
 

@@ -174,7 +174,11 @@ impl Broker {
         let (from, min, max) = (header.queue_offset, target.min, target.max());
         if let Some(to) = target.reset_to.take() {
             target.committed = Some(to);
-            return Some(target.pulled(ResponseCode::PULL_OFFSET_MOVED, from, to));
+            let mut reply = target.pulled(ResponseCode::PULL_OFFSET_MOVED, from, to);
+            if let Reply::Pulled(pulled, _) = &mut reply {
+                pulled.remark = Some("OFFSET_RESET".into());
+            }
+            return Some(reply);
         }
         if from < min || from > max {
             let next = if from < min { min } else { max };
