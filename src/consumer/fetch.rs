@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_broker_is_left_alone_for_some_20_ms() {
+    fn p5_a_busy_broker_is_left_alone_for_some_20_ms() {
         let now = Instant::now();
         let mut fetch = Fetch::new(Offset::ZERO, Duration::ZERO);
         pulled(&mut fetch, now);
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn corrections_go_to_the_nearest_end_and_resets_where_they_say() {
+    fn o11_corrections_go_to_the_nearest_end_and_resets_where_they_say() {
         let table = [
             // asked, suggested, min, max
             (150, 0, 0, 100, Correction::Moved(offset(100))),

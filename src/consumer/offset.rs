@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_negative_number_is_no_offset() {
+    fn o1_a_negative_number_is_no_offset() {
         assert_eq!(Offset::new(-1), None);
         assert_eq!(Offset::new(0), Some(Offset::ZERO));
     }

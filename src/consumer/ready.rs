@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_threads_is_exact() {
+    fn p7_the_number_of_threads_is_exact() {
         let ready = Arc::new(Ready::<u32>::new(3));
         let (seen, saw) = mpsc::channel();
         let threads: Vec<_> = (0..3).map(|_| worker(&ready, &seen)).collect();

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thousand_wake_ups_in_a_second_are_a_few_rounds() {
+    fn r7_a_thousand_wake_ups_in_a_second_are_a_few_rounds() {
         let start = Instant::now();
         let mut cadence = Cadence::new(start);
         let mut rounds = 0;

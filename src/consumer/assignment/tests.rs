@@ -68,7 +68,7 @@ fn a_start_at_zero_is_committed_even_if_it_seems_to_be_stored() {
 }
 
 #[test]
-fn a_retry_topic_starts_at_its_beginning_whatever_the_setting_says() {
+fn d4_a_retry_topic_starts_at_its_beginning_whatever_the_setting_says() {
     let now = Instant::now();
     let policy = Policy { is_retry_topic: true, ..policy(ConsumeFrom::LastOffset) };
     let (mut queue, _) = Assignment::new(policy, false, now);
@@ -77,7 +77,7 @@ fn a_retry_topic_starts_at_its_beginning_whatever_the_setting_says() {
 }
 
 #[test]
-fn a_failed_read_is_not_no_offset() {
+fn o1_a_failed_read_is_not_no_offset() {
     let mut now = Instant::now();
     let (mut queue, _) = Assignment::new(policy(ConsumeFrom::FirstOffset), false, now);
     for expected in [200, 400, 800, 1600, 3200, 5000, 5000] {
@@ -112,7 +112,7 @@ fn commits_go_forward_one_at_a_time_and_only_for_news() {
 }
 
 #[test]
-fn a_restarted_broker_gets_the_offset_again() {
+fn o10_a_restarted_broker_gets_the_offset_again() {
     let Case { now, mut queue } = active();
     assert_eq!(queue.commit_due(at(10)), []);
     assert_eq!(queue.doubt_commits(), [Action::Ask(Ask::Stored)]);
