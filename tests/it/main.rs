@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper that unwraps has failed its test, and says where")]
 
 mod api;
+mod between;
 mod broadcast;
 mod broker;
 #[cfg(feature = "acl")]

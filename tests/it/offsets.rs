@@ -4,10 +4,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::support::{Gate, SOON, Seen, billing, body, next_event, orders, put, queue, until};
 use crate::wire::Wire;
-use rocketmq_sync::broker::{Broker, Clock, Fault, Lose, Reaction, Version};
-use rocketmq_sync::consumer::{Event, StartReason, Waiting};
+use rocketmq_sync::broker::{Broker, Clock, Fault, Lose, Reaction, Snapshot, Version};
+use rocketmq_sync::consumer::{Event, OffsetIllegal, StartReason, Waiting};
 use rocketmq_sync::testing::protocol::headers::ResetOffset;
-use rocketmq_sync::{Client, PushConsumer, RequestCode, ResponseCode};
+use rocketmq_sync::{Client, Message, PushConsumer, RequestCode, ResponseCode};
 
 /// Offsets that pulls of `orders` asked for.
 fn pulled_from(broker: &Broker) -> Vec<i64> {
@@ -57,6 +57,55 @@ fn o1_an_offset_that_could_not_be_read_is_read_again_and_never_guessed() {
         seen.assert_once(10..15);
         assert!(consumer.shutdown(SOON).is_clean());
     }
+}
+
+/// The reads fail while two members share the queues out, and while one of them comes.
+#[test]
+fn o2_offsets_that_could_not_be_read_during_a_rebalance_are_never_guessed() {
+    let broker = orders(4);
+    let each = |from: u32, to: u32| {
+        for n in from..to {
+            let queue = queue(i32::try_from(n % 4).unwrap());
+            broker.put(&Message::new("orders", n.to_string()).queue(&queue)).unwrap();
+        }
+    };
+    let start = |seen: &Seen| {
+        let client =
+            Client::builder().name_servers(broker.name_server()).request_timeout(Duration::from_millis(200));
+        let client = client.start().unwrap();
+        billing().client(&client).consume_concurrently(seen.listener()).start().unwrap()
+    };
+    each(0, 40);
+    let before = Seen::default();
+    let consumer = start(&before);
+    before.wait(40);
+    assert!(consumer.shutdown(SOON).is_clean());
+    let already = broker.requests().len();
+    let seen = Seen::default();
+    let unread = |reaction| {
+        broker.fault(Fault::on(RequestCode::QUERY_CONSUMER_OFFSET, reaction).topic("orders").times(4))
+    };
+    let faults =
+        [Reaction::Ignore, Reaction::Disconnect, Reaction::Reply(ResponseCode::SYSTEM_ERROR)].map(unread);
+    each(40, 48);
+    let members = std::thread::scope(|scope| {
+        [0, 1].map(|_| scope.spawn(|| start(&seen))).map(|member| member.join().unwrap())
+    });
+    faults.iter().for_each(|fault| fault.wait_hits(4, SOON).unwrap());
+    let again = unread(Reaction::Delay(Duration::from_millis(600)));
+    let third = start(&seen);
+    assert!(members[0].shutdown(SOON).is_clean());
+    again.wait_hits(1, SOON).unwrap();
+    each(48, 56);
+    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    for request in &broker.requests()[already..] {
+        let about_offsets = [RequestCode::PULL_MESSAGE, RequestCode::UPDATE_CONSUMER_OFFSET];
+        if about_offsets.contains(&request.code) && request.topic.as_deref() == Some("orders") {
+            assert!(request.offset >= Some(10), "{request:?}");
+        }
+    }
+    assert!(members[1].shutdown(SOON).is_clean() && third.shutdown(SOON).is_clean());
+    seen.assert_once(40..56);
 }
 
 #[test]
@@ -193,6 +242,79 @@ fn o11_an_offset_that_does_not_exist_becomes_the_nearest_that_does() {
     }
 }
 
+/// The end of a queue is lost while it is consumed; each policy has its way, and says so.
+#[test]
+fn o11_a_running_consumer_goes_where_its_policy_says() {
+    for (policy, goes_on) in [
+        (OffsetIllegal::Nearest, Some(10)),
+        (OffsetIllegal::LastOffset, Some(10)),
+        (OffsetIllegal::FirstOffset, Some(3)),
+        (OffsetIllegal::Suspend, None),
+    ] {
+        let broker = orders(1);
+        put(&broker, 0..15);
+        let seen = Seen::default();
+        let consumer = billing()
+            .name_servers(broker.name_server())
+            .offset_illegal(policy)
+            .consume_concurrently(seen.listener())
+            .start()
+            .unwrap();
+        broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+        broker.truncate(&queue(0), 3, 10);
+        broker.cut_connections();
+        let repeated = if let Some(goes_on) = goes_on {
+            let moved = next_event(&mut consumer.events(), "the correction", |event| match event {
+                Event::OffsetCorrected { from, to, .. } => Some((from, to)),
+                _ => None,
+            });
+            assert_eq!(moved, (15, goes_on), "{policy:?}");
+            10 - goes_on
+        } else {
+            until("it says why it stands still", || {
+                let stats = consumer.stats();
+                let one = stats.queues.into_iter().find(|one| one.queue == queue(0)).unwrap();
+                matches!(one.waiting, Some(Waiting::Failing(why)) if why.contains("15") && why.contains("3 to 10"))
+            });
+            // Until somebody says where to go on.
+            reset(&broker, 0);
+            7
+        };
+        put(&broker, 15..17);
+        seen.wait(15 + usize::try_from(repeated).unwrap() + 2);
+        broker.wait(SOON, |state| state.committed("billing", &queue(0)) == Some(12)).unwrap();
+        let counts = seen.counts();
+        assert_eq!((counts["15"], counts["16"], counts["2"]), (1, 1, 1), "{policy:?} {counts:?}");
+        assert!(consumer.shutdown(SOON).is_clean());
+    }
+}
+
+/// A reset meets a queue whose offset does not exist any more: the broker tells of it once, in the place of the usual
+/// correction.
+#[test]
+fn o12_a_reset_is_followed_from_an_offset_that_does_not_exist_any_more() {
+    let broker = orders(1);
+    put(&broker, 0..15);
+    let seen = Seen::default();
+    let consumer =
+        billing().name_servers(broker.name_server()).consume_concurrently(seen.listener()).start().unwrap();
+    seen.wait(15);
+    let held = |state: &Snapshot| state.lag("billing", "orders") == 0 && state.waiting_pulls("billing") == 2;
+    broker.wait(SOON, held).unwrap();
+    broker.truncate(&queue(0), 2, 10);
+    reset(&broker, 0);
+    let to = next_event(&mut consumer.events(), "the reset", |event| match event {
+        Event::OffsetReset { to, .. } => Some(to),
+        _ => None,
+    });
+    assert_eq!(to, 2);
+    seen.wait(15 + 8);
+    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    let again: Vec<i64> = seen.messages()[15..].iter().map(|message| message.queue_offset()).collect();
+    assert_eq!(again, (2..10).collect::<Vec<_>>());
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
 /// Brokers 4.9 tell the members (220), brokers 5 answer the next pull with 21.
 #[test]
 fn o12_a_reset_of_a_running_group_is_followed_at_once() {
@@ -210,17 +332,8 @@ fn o12_a_reset_of_a_running_group_is_followed_at_once() {
         let time = millis(broker.clock().now());
         put(&broker, 100..200);
         broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
-        let header = ResetOffset {
-            topic: "orders".into(),
-            group: "billing".into(),
-            timestamp: time,
-            is_force: true,
-            ..ResetOffset::default()
-        };
         let began = Instant::now();
-        let mut tool = Wire::connect(&broker.name_server());
-        let answer = tool.ask(RequestCode::INVOKE_BROKER_TO_RESET_OFFSET, &header);
-        assert_eq!(answer.response_code(), ResponseCode::SUCCESS, "{answer:?}");
+        reset(&broker, time);
         seen.wait(201);
         assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
         seen.wait(300);
@@ -239,6 +352,20 @@ fn o12_a_reset_of_a_running_group_is_followed_at_once() {
         assert_eq!(consumer.assignment().iter().filter(|queue| queue.topic() == "orders").count(), 2);
         assert!(consumer.shutdown(SOON).is_clean());
     }
+}
+
+/// As the console does it: the group goes back to the first message stored then or later.
+fn reset(broker: &Broker, timestamp: i64) {
+    let header = ResetOffset {
+        topic: "orders".into(),
+        group: "billing".into(),
+        timestamp,
+        is_force: true,
+        ..ResetOffset::default()
+    };
+    let mut tool = Wire::connect(&broker.name_server());
+    let answer = tool.ask(RequestCode::INVOKE_BROKER_TO_RESET_OFFSET, &header);
+    assert_eq!(answer.response_code(), ResponseCode::SUCCESS, "{answer:?}");
 }
 
 fn millis(time: SystemTime) -> i64 {

@@ -5,18 +5,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::between::Between;
 use crate::support::{
     Gate, SOON, Seen, advance_until, alone, billing, body, client_by_hand, library_threads, next_event,
     orders, orders_by_hand, put, queue, until,
 };
 use crate::wire::Wire;
-use rocketmq_sync::broker::{Broker, Fault, Lose, Reaction};
+use rocketmq_sync::broker::{Broker, Fault, Lose, Reaction, RequestRecord};
 use rocketmq_sync::consumer::{Event, LocalOffsets, Waiting};
 use rocketmq_sync::testing::protocol::RemotingCommand;
 use rocketmq_sync::testing::protocol::body::{LockBatchAnswer, LockBatchRequest};
 use rocketmq_sync::{
-    Batch, ConsumeStatus, Message, MessageModel, MessageQueue, PushConsumer, RequestCode, ResponseCode,
-    dead_letter_topic, retry_topic,
+    Batch, ConsumeStatus, Message, MessageModel, MessageQueue, Producer, PushConsumer, RequestCode,
+    ResponseCode, dead_letter_topic, retry_topic,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -367,6 +368,174 @@ fn a_lock_that_another_member_holds_is_waited_for_and_the_reason_is_visible() {
 }
 
 /// And what happens when renewals fail.
+/// Of brokers that write more than is needed, in another order, and queues that were not asked for.
+#[test]
+fn l7_the_answer_to_a_lock_is_read_for_what_it_says() {
+    let broker = orders(2);
+    let between = Between::clients_and(broker.name_server(), |request, answer| {
+        if request.request_code() == RequestCode::LOCK_BATCH_MQ {
+            let granted = LockBatchAnswer::read(&answer.body).unwrap().lock_ok_mq_set;
+            let queues: Vec<String> = granted
+                .iter()
+                .rev()
+                .map(|queue| {
+                    let (topic, id) = (queue.topic(), queue.queue_id());
+                    format!(
+                        r#"{{ "extra":{{"a":[1,null]}}, "queueId":{id}, "topic":"{topic}", "brokerName":"broker-a" }}"#
+                    )
+                })
+                .chain([r#"{"topic":"orders","queueId":77,"brokerName":"broker-z"}"#.to_owned()])
+                .collect();
+            answer.body =
+                format!(r#"{{ "version":9, "lockOKMQSet":[ {} ], "locked":true }}"#, queues.join(" , "))
+                    .into();
+        }
+    });
+    broker.advertise_as(&between.address);
+    for n in 0..20 {
+        broker.put(&Message::new("orders", n.to_string()).queue(&queue(n % 2))).unwrap();
+    }
+    let lanes = Lanes::default();
+    let consumer = start(&broker, lanes.listener(|_| ConsumeStatus::Success));
+    consumed(&broker);
+    lanes.assert_all(10);
+    assert!(consumer.stats().queues.iter().all(|one| one.locked), "{:?}", consumer.stats());
+    assert!(consumer.shutdown(SOON).is_clean());
+    assert_eq!((holder(&broker, 0), holder(&broker, 1)), (None, None));
+}
+
+/// What belongs together stays together, from the producer to the listener.
+#[test]
+fn l9_messages_of_one_key_stay_in_one_queue_and_in_order() {
+    let broker = orders(4);
+    let producer = Producer::builder("shop").name_servers(broker.name_server()).start().unwrap();
+    for step in 0..5 {
+        for key in ["anna", "bert", "carla"] {
+            let message = Message::new("orders", format!("{key} {step}")).sharding_key(key);
+            producer.send(&message).unwrap();
+        }
+    }
+    let seen = Seen::default();
+    let noting = seen.clone();
+    let consumer = start(&broker, move |batch| {
+        noting.note(batch);
+        ConsumeStatus::Success
+    });
+    consumed(&broker);
+    seen.wait(15);
+    let messages = seen.messages();
+    for key in ["anna", "bert", "carla"] {
+        let of_key: Vec<_> = messages.iter().filter(|message| message.sharding_key() == Some(key)).collect();
+        let steps: Vec<String> = of_key.iter().map(|message| body(message).to_owned()).collect();
+        assert_eq!(steps, (0..5).map(|step| format!("{key} {step}")).collect::<Vec<_>>());
+        assert!(of_key.iter().all(|message| message.queue() == of_key[0].queue()));
+    }
+    assert!(consumer.shutdown(SOON).is_clean() && producer.shutdown(SOON).is_clean());
+}
+
+/// The first read of the stored offset succeeds, and no other is needed: neither for the start nor for a lock that is
+/// granted anew. One that is made after the broker was lost may fail without harm.
+#[test]
+fn o3_a_second_read_of_the_offset_that_fails_moves_nothing() {
+    let broker = orders(1);
+    put(&broker, 0..10);
+    let before = start(&broker, |_| ConsumeStatus::Success);
+    consumed(&broker);
+    assert!(before.shutdown(SOON).is_clean());
+    put(&broker, 10..15);
+    let reads = || {
+        let read = |one: &RequestRecord| {
+            one.code == RequestCode::QUERY_CONSUMER_OFFSET && one.topic.as_deref() == Some("orders")
+        };
+        broker.requests().iter().filter(|one| read(one)).count()
+    };
+    let already = reads();
+    let error = Reaction::Reply(ResponseCode::SYSTEM_ERROR);
+    let unread = Fault::on(RequestCode::QUERY_CONSUMER_OFFSET, error).topic("orders").skip(1).times(3);
+    let unread = broker.fault(unread);
+    let seen = Seen::default();
+    let noting = seen.clone();
+    let consumer = start(&broker, move |batch| {
+        noting.note(batch);
+        ConsumeStatus::Success
+    });
+    seen.wait(5);
+    consumed(&broker);
+    assert_eq!((reads() - already, unread.hits()), (1, 0), "the offset is read once");
+    broker.restart_losing(Lose::Locks).unwrap();
+    put(&broker, 15..20);
+    seen.wait(10);
+    consumed(&broker);
+    seen.assert_once(10..20);
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// A listener that takes ten minutes keeps its queue and the lock, and nothing is consumed twice.
+#[test]
+fn r12_a_call_in_order_that_takes_ten_minutes_keeps_its_queue() {
+    let broker = orders_by_hand(1);
+    let began = broker.clock().now();
+    let client = client_by_hand(&broker);
+    let (seen, gate) = (Seen::default(), Gate::default());
+    let (noting, hold) = (seen.clone(), gate.clone());
+    let consumer = billing()
+        .client(&client)
+        .consume_timeout(3600 * SECOND)
+        .consume_orderly(move |batch| {
+            noting.note(batch);
+            hold.pass();
+        })
+        .start()
+        .unwrap();
+    put(&broker, 0..3);
+    gate.wait_for(1);
+    let generation = || {
+        let stats = consumer.stats();
+        let one = stats.queues.iter().find(|one| one.queue == queue(0)).unwrap();
+        (one.generation, one.locked)
+    };
+    let before = generation();
+    let requests = || broker.inspect().requests(RequestCode::LOCK_BATCH_MQ);
+    for _ in 0..31 {
+        let renewals = requests();
+        advance_until(broker.clock(), 10 * SECOND, "a renewal", || requests() > renewals);
+    }
+    assert!(broker.clock().now().duration_since(began).unwrap() > 600 * SECOND);
+    assert_eq!((generation(), seen.len()), (before, 1));
+    assert_eq!(holder(&broker, 0).as_deref(), Some(client.client_id()));
+    gate.open();
+    consumed_by_hand(&broker);
+    seen.assert_once(0..3);
+    assert_eq!(generation(), before);
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// And who gives its topic up unlocks its queues when the running call is over.
+#[test]
+fn l6_who_unsubscribes_unlocks_when_its_call_is_over() {
+    let broker = Broker::builder().topic("orders", 2).topic("stock", 1).start().unwrap();
+    let (lanes, gate) = (Lanes::default(), Gate::default());
+    let hold = gate.clone();
+    let consumer = billing()
+        .name_servers(broker.name_server())
+        .subscribe("stock", "*")
+        .consume_orderly(lanes.listener(move |_| {
+            hold.pass();
+            ConsumeStatus::Success
+        }))
+        .start()
+        .unwrap();
+    broker.put(&Message::new("orders", "0").queue(&queue(0))).unwrap();
+    gate.wait_for(1);
+    consumer.unsubscribe("orders").unwrap();
+    until("the idle one is unlocked", || holder(&broker, 1).is_none());
+    assert_eq!(holder(&broker, 0).as_deref(), Some(consumer.client().client_id()), "its listener runs");
+    gate.open();
+    until("the other one, too", || holder(&broker, 0).is_none());
+    assert_eq!(broker.inspect().committed("billing", &queue(0)), Some(1));
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
 #[test]
 fn l2_locks_are_renewed_in_time_and_without_renewal_nothing_starts() {
     let broker = orders_by_hand(1);

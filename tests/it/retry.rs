@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::between::Between;
 use crate::support::{
     Gate, SOON, Seen, Ticking, advance_until, alone, billing, body, client_by_hand, next_event,
     orders_by_hand, put, queue,
@@ -274,6 +275,42 @@ fn verdicts_decide_when_a_message_comes_again_and_whether() {
     let passed = broker.clock().now().duration_since(before).unwrap();
     assert!(passed > 9 * SECOND && passed <= 10 * SECOND, "level 3 is 10 s: {passed:?}");
     assert_eq!(consumer.stats().dead_letters, 1);
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// Where a message was stored is no address to turn to: it is that of a machine nobody reaches.
+#[test]
+fn d3_a_message_goes_back_to_the_broker_of_its_name_wherever_it_says_it_was_stored() {
+    let broker = orders_by_hand(1);
+    let own: std::net::SocketAddr = broker.name_server().parse().unwrap();
+    let bytes = |ip: [u8; 4], port: u32| [ip.as_slice(), &port.to_be_bytes()].concat();
+    let (real, bogus) = (bytes([127, 0, 0, 1], own.port().into()), bytes([10, 255, 255, 1], 1));
+    let between = Between::clients_and(broker.name_server(), move |request, answer| {
+        if request.request_code() == RequestCode::PULL_MESSAGE {
+            while let Some(at) = answer.body.windows(8).position(|bytes| bytes == real) {
+                answer.body[at..at + 8].copy_from_slice(&bogus);
+            }
+        }
+    });
+    broker.advertise_as(&between.address);
+    put(&broker, 0..1);
+    let seen = Seen::default();
+    let noting = seen.clone();
+    let consumer = billing()
+        .name_servers(broker.name_server())
+        .consume_concurrently(move |batch| {
+            noting.note(batch);
+            if batch[0].reconsume_times() < 2 { Err("no") } else { Ok(()) }
+        })
+        .start()
+        .unwrap();
+    broker.fast_forward(SOON, |_| seen.len() == 3).unwrap();
+    assert!(seen.messages().iter().all(|message| message.store_host().to_string() == "10.255.255.1:1"));
+    let requests = between.requests();
+    let backs = requests.iter().filter(|one| one.request_code() == RequestCode::CONSUMER_SEND_MSG_BACK);
+    let names: Vec<_> = backs.map(|back| back.fields.get("bname").map(str::to_owned)).collect();
+    assert_eq!(names, [Some("broker-a".to_owned()), Some("broker-a".to_owned())]);
+    assert_eq!(consumer.stats().reconsumed, 2);
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
