@@ -69,7 +69,8 @@ impl BrokerBuilder {
         self
     }
 
-    /// The broker's name. Default `broker-a`.
+    /// The broker's name; with a machine room before it, as in `room@name`, for members that share queues by rooms
+    /// (`allocate::by_machine_room`). Default `broker-a`.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.settings.name = name.into();
         self
@@ -171,7 +172,7 @@ impl BrokerBuilder {
                 mistakes.push(Mistake::new("topic", format!("the topic `{name}` is named twice")));
             }
         }
-        if let Some(problem) = topic_problem(&self.settings.name) {
+        if let Some(problem) = self.settings.name.splitn(2, '@').find_map(topic_problem) {
             mistakes.push(Mistake::new("name", problem.replacen("topic", "broker", 1)));
         }
         #[cfg(feature = "tls")]

@@ -1,7 +1,7 @@
 # Functions for bash: Apache RocketMQ from the official artifacts, started and stopped on this machine.
 #
 # target/apache/VERSION/lib       jars, kept between runs
-# target/apache/VERSION/classes   tests/java/Peer.java, compiled against them
+# target/apache/VERSION/classes   the programs of tests/java that are peers of the tests, compiled against them
 # target/apache/VERSION/run-PID   one pair of servers: configuration, store, logs, process ids; gone when it is stopped
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -18,18 +18,20 @@ java_opens="--add-opens=java.base/java.nio=ALL-UNNAMED --add-opens=java.base/sun
 say() { echo "[apache] $*" >&2; }
 die() { say "$*"; exit 1; }
 
-# fetch VERSION: brings the jars and compiles the Java peer. Without a network the local Maven repository serves.
+# fetch VERSION: brings the jars and compiles the Java peers. Without a network the local Maven repository serves.
 fetch() {
-    local lib=$apache_root/$1/lib classes=$apache_root/$1/classes peer=$top/tests/java/Peer.java
+    local lib=$apache_root/$1/lib classes=$apache_root/$1/classes
+    local peers=("$top/tests/java/Peer.java" "$top/tests/java/Members.java")
     if [ ! -e "$lib/complete" ]; then
         local copy=(mvn -q -B -f "$top/tests/apache/pom.xml" "-Drocketmq.version=$1" dependency:copy-dependencies "-DoutputDirectory=$lib")
         say "bringing Apache RocketMQ $1"
         "${copy[@]}" >&2 || "${copy[@]}" -o >&2 || die "Maven cannot bring Apache RocketMQ $1"
         touch "$lib/complete"
     fi
-    if [ ! -e "$classes/Peer.class" ] || [ "$peer" -nt "$classes/Peer.class" ]; then
+    if [ ! -e "$classes/complete" ] || [ -n "$(find "${peers[@]}" -newer "$classes/complete")" ]; then
         mkdir -p "$classes"
-        javac -d "$classes" -cp "$lib/*" "$peer" >&2 || die "the Java peer does not compile against $1"
+        javac -d "$classes" -cp "$lib/*" "${peers[@]}" >&2 || die "the Java peers do not compile against $1"
+        touch "$classes/complete"
     fi
 }
 

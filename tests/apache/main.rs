@@ -9,7 +9,7 @@ mod tools;
 
 use scenarios::{
     Target, broadcast, crash, eventually, everything, filters, in_order, pause, pulling, resume, retries,
-    sending, shared_group, subscriptions,
+    sending, shared_group, strategies, subscriptions,
 };
 use std::fs;
 use std::path::Path;
@@ -49,6 +49,16 @@ fn ours_and_java_share_a_group_in_order() {
 #[test]
 fn ours_and_java_share_a_group() {
     shared_group::ours_and_java_share_a_group(&Apache);
+}
+
+#[test]
+fn ours_and_java_poll_in_one_group() {
+    shared_group::ours_and_java_poll_in_one_group(&Apache);
+}
+
+#[test]
+fn every_strategy_shares_as_java_does() {
+    strategies::every_strategy_shares_as_java_does(&Apache);
 }
 
 #[test]

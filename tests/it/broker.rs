@@ -588,6 +588,9 @@ fn ipv6_addresses_are_stored_as_such() {
 fn mistakes_are_told_all_at_once() {
     let error = Broker::builder().topic("a b", 1).topic("t", 0).delay_levels([]).start().unwrap_err();
     assert_eq!((error.kind(), error.mistakes().len()), (ErrorKind::Config, 3));
+    let error = Broker::builder().name("room@two@names").start().unwrap_err();
+    assert!(error.to_string().contains("broker name"), "{error}");
+    assert_eq!(Broker::builder().name("room@name").start().unwrap().name(), "room@name");
     let taken = broker();
     let error = Broker::builder().listen(taken.name_server()).start().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io);

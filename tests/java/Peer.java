@@ -5,6 +5,7 @@ import java.util.TreeSet;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
+import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
@@ -26,12 +27,15 @@ import org.apache.rocketmq.common.message.MessageQueue;
  *                                              every hundredth is long enough to be compressed
  * Peer consume NAMESRV GROUP TOPIC             a push consumer, until a line comes on standard input, or its end
  * Peer consume-in-order NAMESRV GROUP TOPIC    the same, orderly
+ * Peer poll NAMESRV GROUP TOPIC                a lite pull consumer, which commits what each poll has brought
  * </pre>
  *
  * A body is a number, and then words. "7 fails 2" is not accepted before its third delivery.
  */
 @SuppressWarnings("deprecation") // what tells the owned queues is not part of the public client
 public class Peer {
+    static volatile boolean stopping;
+
     public static void main(String[] args) throws Exception {
         if (args.length == 5 && args[0].equals("produce")) {
             produce(args[1], args[2], Long.parseLong(args[3]), Integer.parseInt(args[4]));
@@ -39,8 +43,10 @@ public class Peer {
             consume(args[1], args[2], args[3], false);
         } else if (args.length == 4 && args[0].equals("consume-in-order")) {
             consume(args[1], args[2], args[3], true);
+        } else if (args.length == 4 && args[0].equals("poll")) {
+            poll(args[1], args[2], args[3]);
         } else {
-            System.err.println("usage: Peer produce NAMESRV TOPIC FIRST COUNT | Peer consume[-in-order] NAMESRV GROUP TOPIC");
+            System.err.println("usage: Peer produce NAMESRV TOPIC FIRST COUNT | Peer consume[-in-order]|poll NAMESRV GROUP TOPIC");
             System.exit(2);
         }
         System.exit(0);
@@ -102,6 +108,44 @@ public class Peer {
         consumer.shutdown();
         reporter.shutdownNow();
         event("\"event\":\"stopped\"");
+    }
+
+    static void poll(String namesrv, String group, String topic) throws Exception {
+        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(group);
+        consumer.setNamesrvAddr(namesrv);
+        consumer.setPollNameServerInterval(Integer.getInteger("peer.route.interval", 30_000));
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.setAutoCommit(false);
+        consumer.subscribe(topic, "*");
+        consumer.start();
+        event("\"event\":\"started\",\"client_id\":\"%s\"", consumer.buildMQClientId());
+        Thread poller = new Thread(() -> {
+            while (!stopping) {
+                accept(consumer.poll(100));
+                consumer.commitSync();
+            }
+        });
+        ScheduledExecutorService reporter = Executors.newSingleThreadScheduledExecutor();
+        reporter.scheduleAtFixedRate(() -> event("\"event\":\"queues\",\"ids\":%s", assigned(consumer)), 0, 200, TimeUnit.MILLISECONDS);
+        poller.start();
+        System.in.read();
+        stopping = true;
+        poller.join();
+        consumer.shutdown();
+        reporter.shutdownNow();
+        event("\"event\":\"stopped\"");
+    }
+
+    static TreeSet<Integer> assigned(DefaultLitePullConsumer consumer) {
+        TreeSet<Integer> ids = new TreeSet<>();
+        try {
+            for (MessageQueue queue : consumer.assignment()) {
+                ids.add(queue.getQueueId());
+            }
+        } catch (Exception e) {
+            throw new IllegalStateException(e);
+        }
+        return ids;
     }
 
     static boolean accept(List<MessageExt> messages) {

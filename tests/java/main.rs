@@ -8,7 +8,7 @@ use rocketmq_sync::dead_letter_topic;
 use scenarios::embedded::Embedded;
 use scenarios::java::{JavaPeer, QUICK};
 use scenarios::tally::{Member, Tally};
-use scenarios::{SOON, Target, broadcast, client, member, producer, send_numbers, shared_group};
+use scenarios::{SOON, Target, broadcast, client, member, producer, send_numbers, shared_group, strategies};
 
 const COUNT: u64 = 10_000;
 
@@ -71,6 +71,16 @@ fn ours_and_java_share_a_group_in_order() {
 #[test]
 fn ours_and_java_share_a_group() {
     shared_group::ours_and_java_share_a_group(&Embedded::start());
+}
+
+#[test]
+fn ours_and_java_poll_in_one_group() {
+    shared_group::ours_and_java_poll_in_one_group(&Embedded::start());
+}
+
+#[test]
+fn every_strategy_shares_as_java_does() {
+    strategies::every_strategy_shares_as_java_does(&Embedded::named(strategies::BROKER));
 }
 
 #[test]

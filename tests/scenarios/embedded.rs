@@ -14,6 +14,11 @@ impl Embedded {
         Embedded(Broker::builder().clock(Clock::manual()).start().expect("a port is free"))
     }
 
+    /// A broker in a machine room.
+    pub fn named(name: &str) -> Self {
+        Embedded(Broker::builder().name(name).clock(Clock::manual()).start().expect("a port is free"))
+    }
+
     /// As the scenario of that name wants it.
     #[cfg(all(feature = "acl", feature = "tls"))]
     pub fn guarded(authority: &super::certificates::Authority) -> Self {

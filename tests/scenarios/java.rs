@@ -53,8 +53,26 @@ impl JavaPeer {
     }
 
     /// The same, in order.
-    pub fn consumer_in_order(name_server: &str, group: &str, topic: &str, tally: &Arc<Tally>) -> JavaPeer {
-        JavaPeer::started("consume-in-order", name_server, group, topic, &[], tally)
+    pub fn consumer_in_order(
+        name_server: &str,
+        group: &str,
+        topic: &str,
+        options: &[&str],
+        tally: &Arc<Tally>,
+    ) -> JavaPeer {
+        JavaPeer::started("consume-in-order", name_server, group, topic, options, tally)
+    }
+
+    /// A lite pull consumer, which commits after each poll.
+    pub fn poller(name_server: &str, group: &str, topic: &str, tally: &Arc<Tally>) -> JavaPeer {
+        JavaPeer::started("poll", name_server, group, topic, &[], tally)
+    }
+
+    /// Members of several groups, as `tests/java/Members.java` has them; every event goes to `take`.
+    pub fn members(arguments: &[&str], options: &[&str], take: impl Fn(&Value) + Send + 'static) -> JavaPeer {
+        let peer = JavaPeer::spawn("Members", arguments, options, take);
+        peer.wait(START, "the start of the Java members", |report| report.started);
+        peer
     }
 
     fn started(
@@ -65,7 +83,10 @@ impl JavaPeer {
         options: &[&str],
         tally: &Arc<Tally>,
     ) -> JavaPeer {
-        let peer = JavaPeer::spawn(&[how, name_server, group, topic], options, tally);
+        let tally = tally.clone();
+        let peer = JavaPeer::spawn("Peer", &[how, name_server, group, topic], options, move |event| {
+            note(event, &tally)
+        });
         peer.wait(START, "the start of the Java consumer", |report| report.started);
         peer
     }
@@ -73,7 +94,7 @@ impl JavaPeer {
     /// Sends the numbers of this range, in all ways; returns when it is done.
     pub fn produce(name_server: &str, topic: &str, numbers: std::ops::Range<u64>) -> u64 {
         let (first, count) = (numbers.start.to_string(), (numbers.end - numbers.start).to_string());
-        let peer = JavaPeer::spawn(&["produce", name_server, topic, &first, &count], &[], &Tally::new());
+        let peer = JavaPeer::spawn("Peer", &["produce", name_server, topic, &first, &count], &[], |_| ());
         let report = peer.wait(2 * START, "the end of the Java producer", |report| report.produced.is_some());
         report.produced.expect("it was waited for")
     }
@@ -84,9 +105,14 @@ impl JavaPeer {
 
     /// Leaves the group in order.
     pub fn stop(mut self) {
-        let stdin = self.process.stdin.as_mut().expect("it is piped");
-        stdin.write_all(b"stop\n").expect("the Java peer runs");
+        self.tell("stop");
         self.wait(START, "the shutdown of the Java peer", |report| report.stopped);
+    }
+
+    /// A line on its standard input.
+    pub fn tell(&mut self, line: &str) {
+        let stdin = self.process.stdin.as_mut().expect("it is piped");
+        stdin.write_all(format!("{line}\n").as_bytes()).expect("the Java peer runs");
     }
 
     /// SIGKILL. What it has been given until then is in the tally when this returns.
@@ -94,7 +120,12 @@ impl JavaPeer {
         self.end();
     }
 
-    fn spawn(arguments: &[&str], options: &[&str], tally: &Arc<Tally>) -> JavaPeer {
+    fn spawn(
+        program: &str,
+        arguments: &[&str],
+        options: &[&str],
+        take: impl Fn(&Value) + Send + 'static,
+    ) -> JavaPeer {
         let class_path =
             std::env::var("RMQ_JAVA_CLASS_PATH").expect("set by tests/apache/run and tests/java/run");
         let logs = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/java/logback.xml");
@@ -103,17 +134,17 @@ impl JavaPeer {
             .arg(format!("-Drmq.logback.configurationFile={logs}"))
             .arg(format!("-Duser.home={}", std::env::temp_dir().display()))
             .args(options)
-            .args(["-cp", &class_path, "Peer"])
+            .args(["-cp", &class_path, program])
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .expect("a JDK is installed");
         let seen = Arc::new(Seen::default());
-        let (output, tally) = (process.stdout.take().expect("it is piped"), tally.clone());
+        let output = process.stdout.take().expect("it is piped");
         let reader = std::thread::spawn({
             let seen = seen.clone();
-            move || read(output, &seen, &tally)
+            move || read(output, &seen, take)
         });
         JavaPeer { process, reader: Some(reader), seen }
     }
@@ -148,39 +179,46 @@ impl Drop for JavaPeer {
 /// A JVM on a busy machine takes its time.
 const START: Duration = Duration::from_secs(120);
 
-fn read(output: ChildStdout, seen: &Seen, tally: &Tally) {
+fn read(output: ChildStdout, seen: &Seen, also: impl Fn(&Value)) {
     for line in BufReader::new(output).lines().map_while(Result::ok) {
         // What libraries print there is something else.
         if let Ok(event) = serde_json::from_str(&line) {
-            take(&event, seen, tally);
+            also(&event);
+            take(&event, seen);
         }
     }
     seen.report.lock().expect("no panic under the lock").ended = true;
     seen.changed.notify_all();
 }
 
-fn take(event: &Value, seen: &Seen, tally: &Tally) {
+fn take(event: &Value, seen: &Seen) {
     let mut report = seen.report.lock().expect("no panic under the lock");
     match event["event"].as_str() {
         Some("started") => report.started = true,
         Some("stopped") => report.stopped = true,
         Some("produced") => report.produced = event["sent"].as_u64(),
-        Some("queues") => {
-            let ids = event["ids"].as_array().expect("an array of queue ids").iter();
-            report.queues = ids.filter_map(Value::as_i64).map(|id| id as i32).collect();
-        }
-        Some("message") => {
-            let body = event["body"].as_str().expect("a body");
-            let number = |name: &str| event[name].as_i64().expect("a number");
-            let place = Place {
-                queue: number("queue") as i32,
-                at_millis: number("t_ms") as u64,
-                offset: number("offset"),
-            };
-            tally.record(body, Member::Java, number("reconsumed") as u32, place);
-        }
+        Some("queues") => report.queues = ids(&event["ids"]),
         _ => {}
     }
     drop(report);
     seen.changed.notify_all();
+}
+
+/// Queue ids, as an event has them.
+pub fn ids(list: &Value) -> BTreeSet<i32> {
+    let list = list.as_array().expect("an array of queue ids").iter();
+    list.filter_map(Value::as_i64).map(|id| id as i32).collect()
+}
+
+fn note(event: &Value, tally: &Tally) {
+    if event["event"] == "message" {
+        let body = event["body"].as_str().expect("a body");
+        let number = |name: &str| event[name].as_i64().expect("a number");
+        let place = Place {
+            queue: number("queue") as i32,
+            at_millis: number("t_ms") as u64,
+            offset: number("offset"),
+        };
+        tally.record(body, Member::Java, number("reconsumed") as u32, place);
+    }
 }

@@ -2,9 +2,10 @@
 //! and nothing is lost.
 
 use super::java::JavaPeer;
+use super::poller::Poller;
 use super::tally::{Member, Tally};
 use super::{SOON, Target, client, eventually, member, member_in_order, pause, producer, until_acknowledged};
-use rocketmq_sync::{Client, Message, PushConsumer};
+use rocketmq_sync::{Client, Message, PushConsumer, ShutdownReport};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,11 +15,20 @@ use std::time::{Duration, Instant};
 struct Group {
     topic: &'static str,
     group: &'static str,
-    in_order: bool,
+    how: How,
 }
 
-const CONCURRENT: Group = Group { topic: "shared", group: "shared-group", in_order: false };
-const IN_ORDER: Group = Group { topic: "shared-in-order", group: "shared-in-order-group", in_order: true };
+#[derive(Clone, Copy, PartialEq)]
+enum How {
+    Concurrently,
+    InOrder,
+    /// Each member commits what a poll has brought before the next.
+    Polling,
+}
+
+const CONCURRENT: Group = Group { topic: "shared", group: "shared-group", how: How::Concurrently };
+const IN_ORDER: Group = Group { topic: "shared-in-order", group: "shared-in-order-group", how: How::InOrder };
+const POLLING: Group = Group { topic: "shared-polling", group: "shared-polling-group", how: How::Polling };
 const QUEUES: usize = 8;
 
 /// How long the owners must stay the same to count as settled.
@@ -32,6 +42,33 @@ pub fn ours_and_java_share_a_group_in_order(target: &dyn Target) {
     share(target, &IN_ORDER);
 }
 
+pub fn ours_and_java_poll_in_one_group(target: &dyn Target) {
+    share(target, &POLLING);
+}
+
+/// A member of ours.
+enum Ours {
+    Pushed(PushConsumer),
+    Polling(Poller),
+}
+
+impl Ours {
+    fn queues(&self, topic: &str) -> BTreeSet<i32> {
+        let queues = match self {
+            Ours::Pushed(consumer) => consumer.assignment(),
+            Ours::Polling(poller) => poller.consumer().assignment(),
+        };
+        queues.iter().filter(|queue| queue.topic() == topic).map(|queue| queue.queue_id()).collect()
+    }
+
+    fn shutdown(self) -> ShutdownReport {
+        match self {
+            Ours::Pushed(consumer) => consumer.shutdown(SOON),
+            Ours::Polling(poller) => poller.stop(),
+        }
+    }
+}
+
 fn share(target: &dyn Target, group: &Group) {
     target.create_topic(group.topic, QUEUES as u32);
     let (client, tally, stop) = (client(target), Tally::new(), AtomicBool::new(false));
@@ -43,28 +80,30 @@ fn share(target: &dyn Target, group: &Group) {
         drop(stop);
         let sent = sending.join().expect("it ends when told");
         tally.wait_for(sent, SOON);
-        let report = last.shutdown(SOON);
+        let report = last.shutdown();
         assert!(report.is_clean(), "{report}");
         tally.assert_exactly(0..sent);
-        if group.in_order {
+        if group.how == How::InOrder {
             tally.assert_in_order();
         }
     });
 }
 
 /// Returns the member that is left.
-fn come_and_go(target: &dyn Target, client: &Client, tally: &Arc<Tally>, group: &Group) -> PushConsumer {
-    let Group { topic, group, in_order } = *group;
+fn come_and_go(target: &dyn Target, client: &Client, tally: &Arc<Tally>, group: &Group) -> Ours {
+    let Group { topic, group, how } = *group;
     let name_server = target.name_server();
-    let java = || match in_order {
-        false => JavaPeer::consumer(&name_server, group, topic, &[], tally),
-        true => JavaPeer::consumer_in_order(&name_server, group, topic, tally),
+    let java = || match how {
+        How::Concurrently => JavaPeer::consumer(&name_server, group, topic, &[], tally),
+        How::InOrder => JavaPeer::consumer_in_order(&name_server, group, topic, &[], tally),
+        How::Polling => JavaPeer::poller(&name_server, group, topic, tally),
     };
-    let ours = || match in_order {
-        false => member(client, group, topic, tally),
-        true => member_in_order(client, group, topic, tally),
+    let ours = || match how {
+        How::Concurrently => Ours::Pushed(member(client, group, topic, tally)),
+        How::InOrder => Ours::Pushed(member_in_order(client, group, topic, tally)),
+        How::Polling => Ours::Polling(Poller::start(client, group, topic, tally)),
     };
-    let settles = |when: &str, ours: Option<(&PushConsumer, usize)>, java: Option<(&JavaPeer, usize)>| {
+    let settles = |when: &str, ours: Option<(&Ours, usize)>, java: Option<(&JavaPeer, usize)>| {
         settles(topic, when, ours, java);
     };
 
@@ -72,23 +111,24 @@ fn come_and_go(target: &dyn Target, client: &Client, tally: &Arc<Tally>, group: 
     let peer = java();
     settles("Java has come", Some((&first, QUEUES / 2)), Some((&peer, QUEUES / 2)));
     peer.stop();
+    let left = Instant::now();
     settles("Java has left", Some((&first, QUEUES)), None);
+    if how == How::Polling {
+        // It had committed all that it had been given.
+        nothing_comes_again(tally, Member::Java, left);
+    }
 
     let peer = java();
     settles("Java has come again", Some((&first, QUEUES / 2)), Some((&peer, QUEUES / 2)));
-    let report = first.shutdown(SOON);
+    let report = first.shutdown();
     assert!(report.is_clean(), "{report}");
     let left = Instant::now();
     settles("ours has left", None, Some((&peer, QUEUES)));
-    let twice = tally.numbers(|deliveries| {
-        let to = |member, after: bool| deliveries.iter().any(|d| d.to == member && (d.at >= left) == after);
-        to(Member::Ours, false) && to(Member::Java, true)
-    });
-    assert!(twice.is_empty(), "{twice:?} came again though ours had left with a clean report");
+    nothing_comes_again(tally, Member::Ours, left);
 
     let second = ours();
     settles("ours has come again", Some((&second, QUEUES / 2)), Some((&peer, QUEUES / 2)));
-    if in_order {
+    if how == How::InOrder {
         // The locks of one that is killed would have to expire first.
         peer.stop();
     } else {
@@ -98,11 +138,20 @@ fn come_and_go(target: &dyn Target, client: &Client, tally: &Arc<Tally>, group: 
     second
 }
 
+/// Of what one had been given before it had left in order, the other was given nothing after that.
+fn nothing_comes_again(tally: &Tally, gone: Member, left: Instant) {
+    let twice = tally.numbers(|deliveries| {
+        let before = deliveries.iter().any(|d| d.to == gone && d.at < left);
+        before && deliveries.iter().any(|d| d.to != gone && d.at >= left)
+    });
+    assert!(twice.is_empty(), "{twice:?} came again though {gone:?} had left in order");
+}
+
 /// The members come to own so many queues each, every queue has one owner, and it stays so.
-fn settles(topic: &str, when: &str, ours: Option<(&PushConsumer, usize)>, java: Option<(&JavaPeer, usize)>) {
+fn settles(topic: &str, when: &str, ours: Option<(&Ours, usize)>, java: Option<(&JavaPeer, usize)>) {
     let owners = || {
         (
-            ours.map_or_else(BTreeSet::new, |(c, _)| owned(c, topic)),
+            ours.map_or_else(BTreeSet::new, |(c, _)| c.queues(topic)),
             java.map_or_else(BTreeSet::new, |(p, _)| p.queues()),
         )
     };
@@ -117,15 +166,6 @@ fn settles(topic: &str, when: &str, ours: Option<(&PushConsumer, usize)>, java: 
         assert!(settled(&now), "{when}, and {:?} later ours and Java's are {now:?}", since.elapsed());
         pause(Duration::from_millis(20));
     }
-}
-
-fn owned(consumer: &PushConsumer, topic: &str) -> BTreeSet<i32> {
-    consumer
-        .assignment()
-        .iter()
-        .filter(|queue| queue.topic() == topic)
-        .map(|queue| queue.queue_id())
-        .collect()
 }
 
 /// Sends numbers at an easy pace; returns how many.

@@ -133,7 +133,8 @@ impl Tally {
     }
 }
 
-fn number(body: &str) -> u64 {
+/// That a body begins with.
+pub fn number(body: &str) -> u64 {
     let number = body.split(' ').next().unwrap_or("");
     number.parse().unwrap_or_else(|_| panic!("a body of somebody else: {body:?}"))
 }
