@@ -50,7 +50,7 @@ impl fmt::Display for MemberKind {
 pub(crate) enum Notice {
     /// There is a route of this topic, or it is another one than before.
     RouteChanged(Arc<str>),
-    /// A name server answered that there is no such topic. A route that was known stays.
+    /// A name server answered that there is no such topic, and no other one knows it. A route that was known stays.
     RouteMissing(Arc<str>),
     /// No name server answered; it is tried again.
     RouteFailed(Arc<str>),

@@ -16,7 +16,7 @@ use crate::remoting::{CallError, Incoming, LinkEvent, Remoting, RemotingConfig};
 
 use super::call::failed_attempt;
 use super::control::{Control, Input, PROBE_TOPIC, route_request};
-use super::fetch::ask_in_turn;
+use super::fetch::{Unwanted, ask_in_turn};
 use super::heartbeat::Told;
 use super::instance::{Instance, Parts};
 use super::name_server::{self, NameServers};
@@ -204,7 +204,9 @@ impl Starting<'_> {
 
     fn masters(&self, servers: &NameServers) -> Result<Vec<String>> {
         let request = || RemotingCommand::request(RequestCode::GET_BROKER_CLUSTER_INFO);
-        let read = |frame: &Frame| ClusterInfo::read(frame.body()).map_err(|error| error.to_string());
+        let read = |frame: &Frame| {
+            ClusterInfo::read(frame.body()).map_err(|error| Unwanted::useless(error.to_string()))
+        };
         let (_, cluster) = self
             .ask(servers, request, read)
             .map_err(|attempts| Error::failed("looking for brokers", attempts))?;
@@ -222,7 +224,7 @@ impl Starting<'_> {
         &self,
         servers: &NameServers,
         request: impl Fn() -> RemotingCommand,
-        accept: impl Fn(&Frame) -> Result<T, String>,
+        accept: impl Fn(&Frame) -> Result<T, Unwanted>,
     ) -> Result<(Arc<str>, T), Vec<Attempt>> {
         ask_in_turn(self.remoting, servers, request, accept, self.config.request_timeout, self.deadline)
     }

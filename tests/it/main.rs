@@ -25,6 +25,7 @@ mod killed;
 mod life;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod name_servers;
 mod network;
 mod offsets;
 mod operations;

@@ -9,13 +9,20 @@ use crate::remoting::CallError;
 use super::super::heartbeat::Content;
 use super::Control;
 
+/// What came of a question to the name servers that were asked already.
+#[derive(Debug, Default)]
+pub(super) struct Before {
+    pub(super) asked: Vec<Arc<str>>,
+    /// One of them said that there is no such topic.
+    pub(super) missing: bool,
+}
+
 #[derive(Debug)]
 pub(super) enum Question {
     Route {
         topic: Arc<str>,
         server: Arc<str>,
-        /// The name servers that have failed to answer this question.
-        failed: Vec<Arc<str>>,
+        before: Before,
     },
     Heartbeat {
         address: Arc<str>,
@@ -33,8 +40,8 @@ pub(super) enum Question {
 impl Control {
     pub(super) fn answered(&mut self, tag: u64, outcome: Result<Frame, CallError>, now: Instant) {
         match self.questions.remove(&tag) {
-            Some(Question::Route { topic, server, failed }) => {
-                self.route_answered(topic, server, failed, outcome, now);
+            Some(Question::Route { topic, server, before }) => {
+                self.route_answered(topic, server, before, outcome, now);
             }
             Some(Question::Heartbeat { address, connection, content }) => {
                 self.heartbeat_answered(&address, connection, &content, outcome, now);

@@ -14,6 +14,7 @@ use super::super::member::Notice;
 use super::super::name_server;
 use super::super::routes::{Asked, Change};
 use super::super::threads::panic_text;
+use super::questions::Before;
 use super::{Control, Input, Question};
 
 /// How often the name servers themselves are looked up.
@@ -61,7 +62,7 @@ impl Control {
     pub(super) fn ask_for_due_routes(&mut self, now: Instant) {
         for topic in self.watch.take_due(now) {
             if self.is_still_needed(&topic) {
-                self.ask_next_server(topic, Vec::new(), now);
+                self.ask_next_server(topic, Before::default(), now);
             } else {
                 log::debug!("topic {topic} is no longer used; its route is forgotten");
                 self.watch.answered(&topic, Asked::Failed, now);
@@ -76,7 +77,7 @@ impl Control {
         &mut self,
         topic: Arc<str>,
         server: Arc<str>,
-        mut failed: Vec<Arc<str>>,
+        mut before: Before,
         outcome: Result<Frame, CallError>,
         now: Instant,
     ) {
@@ -89,10 +90,11 @@ impl Control {
                 return self.choose_brokers_to_tell(now);
             }
             Ok(RouteAnswer::Missing) => {
-                self.instance.name_servers.worked(&server);
+                // One that was retired, or has just been started, knows no topic at all.
                 log::debug!("name server {server} knows no topic {topic}");
-                self.watch.answered(&topic, Asked::Missing, now);
-                return self.tell_all(&Notice::RouteMissing(topic));
+                before.missing = true;
+                before.asked.push(server);
+                return self.ask_next_server(topic, before, now);
             }
             Ok(RouteAnswer::Static) => {
                 self.instance.name_servers.worked(&server);
@@ -105,21 +107,29 @@ impl Control {
         };
         log::debug!("name server {server} does not tell the route of {topic}: {useless}");
         self.instance.name_servers.failed(&server);
-        failed.push(server);
-        self.ask_next_server(topic, failed, now);
+        before.asked.push(server);
+        self.ask_next_server(topic, before, now);
     }
 
-    fn ask_next_server(&mut self, topic: Arc<str>, failed: Vec<Arc<str>>, now: Instant) {
+    fn ask_next_server(&mut self, topic: Arc<str>, before: Before, now: Instant) {
         let servers = self.instance.name_servers.in_order();
-        let Some(server) = servers.into_iter().find(|server| !failed.contains(server)) else {
-            log::warn!("no name server tells the route of topic {topic}; asked: {failed:?}");
-            self.watch.answered(&topic, Asked::Failed, now);
-            return self.tell_all(&Notice::RouteFailed(topic));
+        let Some(server) = servers.into_iter().find(|server| !before.asked.contains(server)) else {
+            return self.no_server_knows(topic, &before, now);
         };
         let timeout = self.instance.config.request_timeout;
         let command = route_request(&topic);
-        let question = Question::Route { topic, server: server.clone(), failed };
+        let question = Question::Route { topic, server: server.clone(), before };
         self.ask(&server, command, timeout, question);
+    }
+
+    fn no_server_knows(&mut self, topic: Arc<str>, before: &Before, now: Instant) {
+        if before.missing {
+            self.watch.answered(&topic, Asked::Missing, now);
+            return self.tell_all(&Notice::RouteMissing(topic));
+        }
+        log::warn!("no name server tells the route of topic {topic}; asked: {:?}", before.asked);
+        self.watch.answered(&topic, Asked::Failed, now);
+        self.tell_all(&Notice::RouteFailed(topic));
     }
 
     pub(super) fn route_changed(&mut self, change: Change) {
