@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn every_usual_spelling_is_read() {
+    fn n5_every_usual_spelling_is_read() {
         let table: [(&str, &[&str]); 14] = [
             ("127.0.0.1:9876", &["127.0.0.1:9876"]),
             ("a:9876;b:9876", &["a:9876", "b:9876"]),

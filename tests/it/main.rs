@@ -34,6 +34,7 @@ mod orderly_random;
 mod pains;
 mod producer;
 mod programs;
+mod proxy;
 mod pull;
 mod pull_random;
 mod random;

@@ -96,7 +96,13 @@ fn the_environment_completes_and_setters_win() {
 }
 
 #[test]
-fn half_of_a_key_pair_is_a_mistake() {
+fn a4_half_of_a_key_pair_and_empty_keys_are_mistakes() {
+    for (access, secret, wrong) in [("me", "", 1), ("", "secret", 1), ("", "", 2), ("me", "secret", 0)] {
+        let mistakes = builder().credentials(Credentials::new(access, secret)).check(no_variables).err();
+        let mistakes = mistakes.unwrap_or_default();
+        let named = |name: &str| mistakes.iter().filter(|mistake| mistake.setting == name).count();
+        assert_eq!((named("credentials"), mistakes.len()), (wrong, wrong), "{mistakes:?}");
+    }
     let half = |name: &str| (name == "P_ACCESS_KEY").then(|| "me".to_owned());
     assert_eq!(settings_of(&builder().environment("P").check(half).err().unwrap()), ["environment"]);
 }

@@ -133,6 +133,12 @@ impl Control {
     }
 
     pub(super) fn route_changed(&mut self, change: Change) {
+        for (name, from) in change.moved {
+            // If that server is gone without a word, what was asked of it would be waited for until the last moment.
+            log::info!("broker {name} is no longer at {from}");
+            self.tell_all(&Notice::BrokerMoved { name });
+            self.instance.remoting.close(&from);
+        }
         if change.changed {
             log::debug!("the route of topic {} changed", change.topic);
             self.tell_all(&Notice::RouteChanged(change.topic));

@@ -18,11 +18,14 @@ pub(crate) enum Role {
     Any,
 }
 
+/// Name → id → address.
+type Brokers = BTreeMap<Arc<str>, BTreeMap<u64, Arc<str>>>;
+
 /// The routes by topic. One lock around it, held for look-ups and merges only.
 #[derive(Debug, Default)]
 pub(crate) struct RouteTable {
     topics: HashMap<Arc<str>, Arc<Route>>,
-    brokers: BTreeMap<Arc<str>, BTreeMap<u64, Arc<str>>>,
+    brokers: Brokers,
 }
 
 /// What a new route changed.
@@ -33,6 +36,9 @@ pub(crate) struct Change {
     pub(crate) changed: bool,
     /// A broker that this topic had is gone from it.
     pub(crate) lost_broker: bool,
+    /// Servers that are somewhere else now: the broker, and where one of its servers was. Nobody is at that address
+    /// any more.
+    pub(crate) moved: Vec<(Arc<str>, Arc<str>)>,
 }
 
 impl RouteTable {
@@ -54,14 +60,15 @@ impl RouteTable {
             // What is said of a broker last holds, also when this topic's own entry is the same as before.
             let brokers = old.brokers().clone();
             self.merge_brokers(&brokers);
+            // Two topics that say different things of a broker may do so for long: nobody has moved.
             return Change { topic: topic.clone(), ..Change::default() };
         }
         let lost_broker =
             old.is_some_and(|old| old.brokers().keys().any(|name| !route.brokers().contains_key(name)));
         let brokers = route.brokers().clone();
         self.topics.insert(topic.clone(), Arc::new(route));
-        self.merge_brokers(&brokers);
-        Change { topic: topic.clone(), changed: true, lost_broker }
+        let moved = self.merge_brokers(&brokers);
+        Change { topic: topic.clone(), changed: true, lost_broker, moved }
     }
 
     /// Forgets a topic that nobody needs any more.
@@ -110,11 +117,19 @@ impl RouteTable {
             .collect()
     }
 
-    fn merge_brokers(&mut self, named: &BTreeMap<Arc<str>, BTreeMap<u64, Arc<str>>>) {
+    /// Returns who has moved, and from where. Who is merely missing may be back at the same place any moment.
+    fn merge_brokers(&mut self, named: &Brokers) -> Vec<(Arc<str>, Arc<str>)> {
+        let mut moved = Vec::new();
         for (name, ids) in named {
-            self.brokers.insert(name.clone(), ids.clone());
+            for (id, before) in self.brokers.insert(name.clone(), ids.clone()).unwrap_or_default() {
+                if ids.get(&id).is_some_and(|now| *now != before) {
+                    moved.push((name.clone(), before));
+                }
+            }
         }
         self.drop_unknown();
+        moved.retain(|(_, before)| self.broker_name(before).is_none());
+        moved
     }
 
     /// A broker that no topic names any more is not spoken to any more.

@@ -145,6 +145,25 @@ fn a_change_is_told_from_a_repetition_and_a_lost_broker_is_noticed() {
 }
 
 #[test]
+fn n1_who_has_moved_is_told_from_who_is_missing() {
+    let (mut table, topic) = (table(), Arc::<str>::from("orders"));
+    let mut now_at = |a: &[(i64, &str)], b: &[(i64, &str)]| {
+        let brokers = vec![broker("a", a), broker("b", b)];
+        let moved = table.apply(&topic, data(vec![queue("a", 6, 1, 1)], brokers)).moved;
+        moved.into_iter().map(|(name, from)| format!("{name} from {from}")).collect::<Vec<_>>()
+    };
+    now_at(&[(0, "a0:1"), (1, "a1:1")], &[(0, "b0:1")]);
+    assert_eq!(now_at(&[(0, "a0:2"), (1, "a1:1")], &[(0, "b0:1")]), ["a from a0:1"]);
+    assert!(now_at(&[(1, "a1:1")], &[(0, "b0:1")]).is_empty(), "the master is away");
+    assert!(now_at(&[(0, "a0:2"), (1, "a1:1")], &[(0, "b0:1")]).is_empty(), "and back");
+    assert!(
+        now_at(&[(0, "a1:1"), (1, "a0:2")], &[(0, "b0:1")]).is_empty(),
+        "master and slave have changed places"
+    );
+    assert_eq!(now_at(&[(0, "a1:1"), (1, "a0:2")], &[(0, "b0:3")]), ["b from b0:1"]);
+}
+
+#[test]
 fn a_broker_stays_while_any_topic_names_it() {
     let mut table = table();
     table.apply(&"other".into(), data(vec![], vec![broker("b", &[(0, "b9:1")])]));

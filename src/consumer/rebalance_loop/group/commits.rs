@@ -61,6 +61,18 @@ impl<S: Outside> Group<S> {
         if self.core.broker_address(broker, Role::Any).is_none_or(|(keeper, _)| *keeper != *address) {
             return;
         }
+        self.doubt_all_of(broker);
+    }
+
+    /// A server of this broker is somewhere else: what was confirmed and locked there is in doubt until it has
+    /// acknowledged a heartbeat there.
+    pub(super) fn moved(&mut self, broker: &str) {
+        self.doubt_all_of(broker);
+        self.doubt_locks(broker);
+        self.lost.extend(self.core.broker_address(broker, Role::Any).map(|(keeper, _)| keeper));
+    }
+
+    fn doubt_all_of(&mut self, broker: &str) {
         let its = |queue: &MessageQueue| queue.broker_name() == broker;
         for (_, owned) in self.queues.iter_mut().filter(|(queue, _)| its(queue)) {
             owned.assignment.doubt_confirmed();

@@ -60,6 +60,7 @@ impl<S: Outside> Group<S> {
                 let event = Event::Disconnected { server: address.to_string(), error: error.to_string() };
                 self.core.emit(event);
             }
+            Notice::BrokerMoved { name } => self.moved(&name),
             Notice::RouteFailed(_)
             | Notice::BrokerUp { .. }
             | Notice::HeartbeatRefused { .. }
