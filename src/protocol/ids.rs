@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn no_id_comes_twice_whatever_the_clock_does() {
+    fn x12_no_id_comes_twice_whatever_the_clock_does() {
         let ids = UniqueIds::new(None, 1);
         let all: Vec<Vec<String>> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..8)
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_differ() {
+    fn x12_processes_differ() {
         assert_ne!(UniqueIds::new(None, 1).next(0)[12..20], UniqueIds::new(None, 1).next(0)[12..20]);
     }
 }

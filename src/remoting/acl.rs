@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_a_recorded_java_client() {
+    fn a2_requests_of_a_recorded_java_client() {
         let credentials = Credentials::new("cap-access", "cap-secret-1234");
         let offset = [
             ("queueId", "2"),
@@ -131,7 +131,7 @@ mod tests {
 
     /// Every signed request in the recordings, in both encodings, with and without body.
     #[test]
-    fn all_recorded_signatures_are_accepted() {
+    fn a2_all_recorded_signatures_are_accepted() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
         let mut checked = 0;
         for entry in std::fs::read_dir(folder).unwrap() {

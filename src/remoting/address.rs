@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_usual_spelling() {
+    fn n5_every_usual_spelling() {
         for (text, expected) in [
             ("127.0.0.1:9876", "127.0.0.1:9876"),
             (" 127.0.0.1:9876 ", "127.0.0.1:9876"),

@@ -27,7 +27,7 @@ fn kind<T: Copy + Eq + Hash + Debug + Send + Sync + 'static>() {}
 fn builder<T: Clone + Debug + Send + 'static>() {}
 
 #[test]
-fn handles_are_used_from_any_thread() {
+fn u5_handles_are_used_from_any_thread() {
     shared::<Client>();
     shared::<Producer>();
     shared::<PushConsumer>();

@@ -575,7 +575,7 @@ fn brokers_of_a_cluster_share_their_name_server() {
 }
 
 #[test]
-fn ipv6_addresses_are_stored_as_such() {
+fn n11_ipv6_addresses_are_stored_as_such() {
     // Machines without IPv6 have nothing to be tested here.
     let Ok(broker) = Broker::builder().topic("t", 1).listen("[::1]:0").start() else { return };
     let sent = connect(&broker).publish(&message("t", 0), b"x");

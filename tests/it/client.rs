@@ -3,9 +3,13 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
+use crate::support::{Seen, billing};
 use crate::wire::SOON;
 use rocketmq_sync::broker::{Broker, Cluster, Fault, Reaction};
-use rocketmq_sync::{Client, ConsumeFrom, ErrorKind, Message, Producer, PushConsumer, RequestCode};
+use rocketmq_sync::{
+    Client, ConsumeFrom, ConsumeStatus, ErrorKind, Message, Producer, PullConsumer, PushConsumer,
+    RequestCode, dead_letter_topic,
+};
 
 #[test]
 fn a_client_starts_in_milliseconds_and_leaves_nothing_behind() {
@@ -21,7 +25,7 @@ fn a_client_starts_in_milliseconds_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn threads_do_not_grow_with_the_number_of_producers() {
+fn f4_threads_do_not_grow_with_the_number_of_producers() {
     let broker = Broker::builder().topic("orders", 1).start().unwrap();
     let client = Client::builder().name_servers(broker.name_server()).start().unwrap();
     let producers: Vec<Producer> =
@@ -84,8 +88,9 @@ fn a_name_server_that_hangs_is_a_timeout_within_the_start_timeout() {
     assert!(began.elapsed() < Duration::from_secs(2));
 }
 
+/// For producers, consumers and questions alike: nothing dials the advertised address.
 #[test]
-fn an_advertised_address_can_be_translated() {
+fn n7_an_advertised_address_can_be_translated() {
     let broker = Broker::builder().topic("orders", 1).start().unwrap();
     broker.advertise_as("10.255.255.1:10911");
     let real = broker.name_server();
@@ -98,10 +103,32 @@ fn an_advertised_address_can_be_translated() {
         .unwrap();
     let producer = Producer::builder("shop").client(&client).start().unwrap();
     producer.send(&Message::new("orders", "x")).unwrap();
+    let seen = Seen::default();
+    let pushed = billing().client(&client).max_reconsume_times(0).consume_concurrently({
+        let seen = seen.clone();
+        move |batch| {
+            seen.note(batch);
+            ConsumeStatus::DeadLetter
+        }
+    });
+    let pushed = pushed.start().unwrap();
+    let ordered = PushConsumer::builder("ordered").client(&client).subscribe("orders", "*");
+    let ordered =
+        ordered.consume_from(ConsumeFrom::FirstOffset).consume_orderly(seen.listener()).start().unwrap();
+    seen.wait(2);
+    broker.wait(SOON, |state| state.depth(&dead_letter_topic("billing")) == 1).unwrap();
+    let reader = PullConsumer::builder("reader").client(&client).assign_topic("orders", "*").start().unwrap();
+    for queue in reader.assignment() {
+        reader.seek(&queue, ConsumeFrom::LastMessages(1)).unwrap();
+    }
+    assert_eq!(reader.poll(SOON).unwrap().len(), 1);
+    reader.commit().unwrap();
+    assert!(reader.shutdown(SOON).is_clean());
+    assert!(pushed.shutdown(SOON).is_clean() && ordered.shutdown(SOON).is_clean());
 }
 
 #[test]
-fn everything_works_over_ipv6() {
+fn n11_producers_work_over_ipv6_and_say_so_in_their_ids() {
     let broker = Broker::builder().topic("orders", 1).listen("[::1]:0").start().unwrap();
     let client = Client::builder().name_servers(broker.name_server()).start().unwrap();
     assert!(client.client_id().starts_with("[::1]@"), "{}", client.client_id());
@@ -111,7 +138,7 @@ fn everything_works_over_ipv6() {
 }
 
 #[test]
-fn two_clusters_in_one_process_do_not_know_of_each_other() {
+fn n12_two_clusters_in_one_process_do_not_know_of_each_other() {
     let (one, two) = (
         Broker::builder().topic("orders", 1).start().unwrap(),
         Broker::builder().topic("orders", 1).start().unwrap(),

@@ -97,7 +97,7 @@ fn a_topic_to_preload_has_to_exist() {
 }
 
 #[test]
-fn unreachable_names_every_server() {
+fn n6_unreachable_names_every_server() {
     let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let error = Producer::builder("shop").name_servers(format!("{dead};[::1]:9")).start().unwrap_err();
     assert_eq!((error.kind(), error.attempts().len()), (ErrorKind::Unreachable, 2), "{error}");

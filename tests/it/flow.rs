@@ -10,7 +10,7 @@ use crate::support::{
 };
 use rocketmq_sync::broker::{Fault, Reaction};
 use rocketmq_sync::consumer::Waiting;
-use rocketmq_sync::{Batch, Client, Message, PushConsumer, RequestCode, ResponseCode};
+use rocketmq_sync::{Batch, Client, Message, Producer, PushConsumer, RequestCode, ResponseCode};
 
 #[test]
 fn p5_a_busy_broker_is_asked_again_after_milliseconds_not_seconds() {
@@ -245,10 +245,9 @@ fn a_suspended_consumer_pulls_nothing_until_it_is_resumed() {
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
-/// Pain F4.
 #[test]
-fn twenty_consumers_on_one_client_share_its_threads() {
-    alone("flow::twenty_consumers_on_one_client_share_its_threads", || {
+fn f4_twenty_consumers_and_producers_on_one_client_share_its_threads() {
+    alone("flow::f4_twenty_consumers_and_producers_on_one_client_share_its_threads", || {
         let broker = orders(4);
         let client = Client::builder().name_servers(broker.name_server()).start().unwrap();
         let seen = Seen::default();
@@ -258,7 +257,11 @@ fn twenty_consumers_on_one_client_share_its_threads() {
                 builder.consume_threads(1).consume_concurrently(seen.listener()).start().unwrap()
             })
             .collect();
-        put(&broker, 0..5);
+        let producers: Vec<Producer> =
+            (0..20).map(|n| Producer::builder(format!("p{n}")).client(&client).start().unwrap()).collect();
+        for producer in &producers[..5] {
+            producer.send(&Message::new("orders", "x")).unwrap();
+        }
         seen.wait(100);
         assert_eq!(client.stats().threads, 5 + 20);
         let shared: Vec<String> =
@@ -270,9 +273,8 @@ fn twenty_consumers_on_one_client_share_its_threads() {
     });
 }
 
-/// Pain M2.
 #[test]
-fn figures_are_exact() {
+fn m2_figures_are_exact() {
     let broker = orders(4);
     let consumer = billing()
         .name_servers(broker.name_server())

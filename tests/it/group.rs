@@ -29,7 +29,6 @@ fn mismatch(events: &mut Events, of: &str) -> (String, String) {
     })
 }
 
-/// Pain U1.
 #[test]
 fn u1_when_one_member_unsubscribes_the_other_owns_all_queues_in_two_seconds() {
     let broker = broker();
@@ -184,7 +183,6 @@ fn a_client_that_comes_back_is_no_twin() {
     assert!(!events.any(|event| matches!(event, Event::DuplicateClientId { .. })));
 }
 
-/// Pain U2.
 #[test]
 fn u2_members_share_unless_told_otherwise() {
     assert_eq!(MessageModel::default(), MessageModel::Clustering);

@@ -1,8 +1,9 @@
 //! From start to shutdown: nothing is lost, repeated or left behind.
 
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::{
     Gate, SOON, Seen, alone, billing, body, free_address, library_threads, open_files, orders, put, queue,
@@ -10,11 +11,10 @@ use crate::support::{
 };
 use rocketmq_sync::broker::Broker;
 use rocketmq_sync::consumer::Waiting;
-use rocketmq_sync::{Client, ErrorKind, PushConsumer};
+use rocketmq_sync::{Client, ErrorKind, PullConsumer, PushConsumer};
 
-/// Pain S1.
 #[test]
-fn a_shutdown_waits_for_running_listeners_and_the_next_consumer_repeats_nothing() {
+fn s1_a_shutdown_waits_for_running_listeners_and_the_next_consumer_repeats_nothing() {
     let broker = orders(4);
     put(&broker, 0..200);
     let (seen, gate) = (Seen::default(), Gate::default());
@@ -53,9 +53,8 @@ fn a_shutdown_waits_for_running_listeners_and_the_next_consumer_repeats_nothing(
     seen.assert_once(0..200);
 }
 
-/// Pain S2.
 #[test]
-fn a_listener_longer_than_the_grace_is_named_and_its_offset_not_passed() {
+fn s2_a_listener_longer_than_the_grace_is_named_and_its_offset_not_passed() {
     let broker = orders(1);
     put(&broker, 0..3);
     let (seen, gate) = (Seen::default(), Gate::default());
@@ -86,23 +85,27 @@ fn a_listener_longer_than_the_grace_is_named_and_its_offset_not_passed() {
     again.assert_once(1..3);
 }
 
-/// Pains S5 and S6.
 #[test]
-fn fifty_starts_and_stops_leave_no_thread_and_no_socket_behind() {
-    alone("life::fifty_starts_and_stops_leave_no_thread_and_no_socket_behind", || {
-        let broker = orders(4);
-        let cycle = || {
-            let seen = Seen::default();
-            let consumer = billing()
+fn s6_fifty_starts_and_stops_leave_no_thread_and_no_socket_behind() {
+    alone("life::s6_fifty_starts_and_stops_leave_no_thread_and_no_socket_behind", || {
+        let broker = &orders(4);
+        let start = |group: &str, seen: &Seen| {
+            PushConsumer::builder(group)
                 .name_servers(broker.name_server())
+                .subscribe("orders", "*")
                 .consume_threads(4)
                 .consume_concurrently(seen.listener())
                 .start()
-                .unwrap();
-            put(&broker, 0..8);
+                .unwrap()
+        };
+        let cycle = || {
+            let seen = Seen::default();
+            let consumer = start("billing", &seen);
+            put(broker, 0..8);
             seen.wait(8);
             assert!(consumer.shutdown(SOON).is_clean());
         };
+        let own_group = |group: &str| assert!(start(group, &Seen::default()).shutdown(SOON).is_clean());
         cycle();
         let settled = || {
             broker.wait(SOON, |state| state.connections() == 0).unwrap();
@@ -110,16 +113,42 @@ fn fifty_starts_and_stops_leave_no_thread_and_no_socket_behind() {
             open_files()
         };
         let files = settled();
-        (0..50).for_each(|_| cycle());
+        (0..30).for_each(|_| cycle());
+        settled();
+        // Side by side, each with a client and a group of its own.
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                scope.spawn(move || (0..10).for_each(|n| own_group(&format!("g{thread}-{n}"))));
+            }
+        });
         settled();
         // The broker counts a connection out before it closes its socket.
         until("no more files are open than before", || open_files() <= files);
     });
 }
 
-/// Pain S4.
+/// A shutdown ends the handle and nothing else: the same settings start again at once, with a client of their own and on
+/// a shared one.
 #[test]
-fn of_two_consumers_on_one_client_one_may_go() {
+fn s5_the_same_settings_start_again_after_each_shutdown() {
+    let broker = orders(1);
+    let client = Client::builder().name_servers(broker.name_server()).start().unwrap();
+    let seen = Seen::default();
+    let settings = || billing().consume_threads(1).consume_concurrently(seen.listener());
+    let (own, shared) = (settings().name_servers(broker.name_server()), settings().client(&client));
+    for n in 0..100 {
+        let consumer = if n % 2 == 0 { &own } else { &shared }.clone().start().unwrap();
+        put(&broker, n..n + 1);
+        seen.wait(n as usize + 1);
+        assert!(consumer.shutdown(SOON).is_clean());
+        assert_eq!(consumer.subscribe("orders", "x").unwrap_err().kind(), ErrorKind::Closed);
+    }
+    seen.assert_once(0..100);
+    assert!(client.shutdown(SOON).is_clean());
+}
+
+#[test]
+fn s4_of_two_consumers_on_one_client_one_may_go() {
     let broker = orders(2);
     let client = Client::builder().name_servers(broker.name_server()).start().unwrap();
     let (stock, mail) = (Seen::default(), Seen::default());
@@ -194,10 +223,9 @@ fn a_stopper_stops_from_anywhere_and_keeps_nothing_alive() {
     stopper.stop();
 }
 
-/// Pain S8.
 #[test]
-fn dropping_a_consumer_in_any_state_ends_it() {
-    alone("life::dropping_a_consumer_in_any_state_ends_it", || {
+fn s8_dropping_a_consumer_in_any_state_ends_it() {
+    alone("life::s8_dropping_a_consumer_in_any_state_ends_it", || {
         let broker = orders(2);
         let start = |listener: Box<dyn Fn() + Send + Sync>| {
             billing()
@@ -240,6 +268,15 @@ fn dropping_a_consumer_in_any_state_ends_it() {
         waiting.open();
         put(&broker, 2..4);
         until("dropped", || slot.lock().unwrap().is_none());
+        // One that polls, idle and with messages that nobody has asked for.
+        let reader =
+            || PullConsumer::builder("other").name_servers(broker.name_server()).subscribe("orders", "*");
+        drop(reader());
+        drop(reader().start().unwrap());
+        put(&broker, 4..20);
+        let polling = reader().start().unwrap();
+        polling.poll(SOON).unwrap();
+        drop(polling);
         // After its client and after a shutdown.
         let client = Client::builder().name_servers(broker.name_server()).start().unwrap();
         let consumer = PushConsumer::builder("other")
@@ -256,9 +293,9 @@ fn dropping_a_consumer_in_any_state_ends_it() {
     });
 }
 
-/// Pain N6, for a consumer: which of it is wrong, and what was tried.
+/// For a consumer: which of it is wrong, and what was tried.
 #[test]
-fn start_says_what_is_wrong() {
+fn n6_start_says_what_is_wrong() {
     let broker = Broker::builder().topic("orders", 1).auto_create_topics(false).start().unwrap();
     let consumer = |topic: &str| {
         PushConsumer::builder("billing").subscribe(topic, "*").consume_concurrently(|_| ()).consume_threads(2)
@@ -286,6 +323,11 @@ fn start_says_what_is_wrong() {
         .start();
     assert_eq!(client.unwrap_err().kind(), ErrorKind::Timeout);
 
+    let something_else = speaks_http();
+    let error = consumer("orders").name_servers(&something_else).start().unwrap_err();
+    assert_eq!((error.kind(), error.attempts().len()), (ErrorKind::Protocol, 1), "{error}");
+    assert!(error.to_string().contains(&something_else), "{error}");
+
     let client = Client::builder().name_servers(broker.name_server()).start().unwrap();
     let one = consumer("orders").client(&client).start().unwrap();
     assert_eq!(consumer("orders").client(&client).start().unwrap_err().kind(), ErrorKind::Config);
@@ -295,10 +337,23 @@ fn start_says_what_is_wrong() {
     assert_eq!(client.stats().threads, threads, "a failed start leaves nothing behind");
 }
 
-/// Pain A4.
+/// The address of a server that is none of RocketMQ's.
+fn speaks_http() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            drop(stream.read(&mut [0; 1024]));
+            drop(stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"));
+        }
+    });
+    address
+}
+
 #[cfg(feature = "acl")]
 #[test]
-fn wrong_credentials_are_refused_at_the_start() {
+fn a4_wrong_credentials_are_refused_at_the_start() {
     use rocketmq_sync::Credentials;
     use rocketmq_sync::broker::Rights;
     let broker = Broker::builder()
@@ -312,9 +367,11 @@ fn wrong_credentials_are_refused_at_the_start() {
             .credentials(Credentials::new("shop", secret))
             .start()
     };
-    let wrong =
-        client("wrong").and_then(|client| billing().client(&client).consume_concurrently(|_| ()).start());
-    assert_eq!(wrong.unwrap_err().kind(), ErrorKind::Refused);
+    let began = Instant::now();
+    let wrong = client("wrong").unwrap_err();
+    assert_eq!((wrong.kind(), wrong.attempts().len()), (ErrorKind::Refused, 1), "{wrong}");
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    assert!(!wrong.is_retryable() && wrong.to_string().contains(&broker.name_server()), "{wrong}");
     let client = client("right").unwrap();
     let seen = Seen::default();
     let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();

@@ -21,6 +21,7 @@ mod flow;
 mod group;
 mod hooks;
 mod identity;
+mod ipv6;
 mod killed;
 mod life;
 #[cfg(feature = "metrics")]

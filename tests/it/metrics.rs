@@ -100,8 +100,8 @@ impl Recorder for Collector {
 
 /// The recorder is that of the whole process.
 #[test]
-fn figures_are_published_while_it_runs_and_at_the_end() {
-    alone("metrics::figures_are_published_while_it_runs_and_at_the_end", || {
+fn m2_figures_are_published_while_it_runs_and_at_the_end() {
+    alone("metrics::m2_figures_are_published_while_it_runs_and_at_the_end", || {
         let all = Collector::default();
         metrics::set_global_recorder(all.clone()).unwrap_or_else(|_| panic!("there is another one"));
         let broker = orders_by_hand(2);

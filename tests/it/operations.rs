@@ -108,9 +108,8 @@ fn rates_are_those_of_the_last_minute_hour_and_day() {
     let _ = consumer.shutdown(Duration::ZERO);
 }
 
-/// Pain M5.
 #[test]
-fn the_thread_list_says_what_each_thread_is_doing() {
+fn m5_the_thread_list_says_what_each_thread_is_doing() {
     let broker = orders(1);
     let gate = Gate::default();
     let passing = gate.clone();

@@ -335,11 +335,11 @@ fn r8_members_that_come_and_go_leave_no_thread_behind() {
     });
 }
 
-/// Pain U1: who gives a topic up commits and releases its queues at once, and tells the brokers, so that the members
+/// Who gives a topic up commits and releases its queues at once, and tells the brokers, so that the members
 /// that subscribe it later start where it ended. Brokers list members by group, not by topic, so that the queues of a
 /// topic are shared out as long as any member is there: members of a group subscribe the same.
 #[test]
-fn who_unsubscribes_commits_and_releases_and_tells_the_brokers() {
+fn u1_who_unsubscribes_commits_and_releases_and_tells_the_brokers() {
     let broker = Broker::builder().topic("orders", 4).topic("stock", 2).start().unwrap();
     let seen = Seen::default();
     let start = || {

@@ -65,7 +65,7 @@ fn the_protocol_knows_no_socket_thread_or_lock() {
 }
 
 #[test]
-fn the_library_prints_nothing() {
+fn m1_the_library_prints_nothing() {
     for file in sources().iter().filter(|file| file.room != "bin") {
         for (line, text) in file.code() {
             let found = ["println!(", "print!(", "dbg!("].iter().find(|word| text.contains(*word));
@@ -75,7 +75,7 @@ fn the_library_prints_nothing() {
 }
 
 #[test]
-fn dependencies_stay_few_and_none_is_an_async_runtime() {
+fn u6_dependencies_stay_few_and_none_is_an_async_runtime() {
     let (default, bare) = (crates(&[]), crates(&["--no-default-features"]));
     assert!(default.len() <= 36, "{} crates by default: {default:?}", default.len());
     assert!(bare.len() <= 24, "{} crates without default features: {bare:?}", bare.len());

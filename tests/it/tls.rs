@@ -34,9 +34,8 @@ fn refused(broker: &Broker, tls: Tls) -> Error {
     client(broker, tls).unwrap_err()
 }
 
-/// Pain A1.
 #[test]
-fn everything_works_encrypted_and_plain_works_as_ever() {
+fn a1_everything_works_encrypted_and_plain_works_as_ever() {
     let authority = authority();
     for broker in [secure(&authority), Broker::builder().topic("orders", 4)] {
         let encrypted = format!("{broker:?}").contains("server.pem");
@@ -136,7 +135,7 @@ fn a_translated_address_is_the_one_whose_certificate_counts() {
 }
 
 #[test]
-fn a_wrong_authority_is_named() {
+fn a1_a_wrong_authority_is_named() {
     let broker = secure(&authority()).start().unwrap();
     let other = Authority::new("another");
     let error = refused(&broker, trusting(&other));

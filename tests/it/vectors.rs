@@ -49,7 +49,7 @@ fn a_question_for_an_offset_and_its_answer() {
 }
 
 #[test]
-fn routes_as_old_and_new_name_servers_write_them() {
+fn x2_routes_as_old_and_new_name_servers_write_them() {
     for (addresses, cluster) in [
         (r#"{0:"127.0.0.1:1",1:"127.0.0.1:2"}"#, "c世"),
         (r#"{"0":"127.0.0.1:1","1":"127.0.0.1:2"}"#, "c\\u4E16"),
@@ -69,7 +69,7 @@ fn routes_as_old_and_new_name_servers_write_them() {
 }
 
 #[test]
-fn compressed_bodies() {
+fn x4_compressed_bodies() {
     let plain = "0123456789".repeat(600);
     for (compression, bytes) in [
         (

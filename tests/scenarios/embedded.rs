@@ -11,7 +11,12 @@ pub struct Embedded(Broker);
 impl Embedded {
     /// Its clock stands still, but for the delays that a scenario lets pass.
     pub fn start() -> Self {
-        Embedded(Broker::builder().clock(Clock::manual()).start().expect("a port is free"))
+        Self::on("127.0.0.1:0")
+    }
+
+    /// The same on another address of this machine.
+    pub fn on(address: &str) -> Self {
+        Embedded(Broker::builder().listen(address).clock(Clock::manual()).start().expect("a port is free"))
     }
 
     /// A broker in a machine room.

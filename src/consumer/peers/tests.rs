@@ -119,7 +119,6 @@ fn a_large_group_is_left_in_peace() {
     assert!(case.look(&held(&ids, &[("a", "*")])).ask.is_empty());
 }
 
-/// Pain U1.
 #[test]
 fn u1_who_does_not_subscribe_a_topic_is_not_counted_if_all_readers_agree() {
     let mut case = Case::new(&[("a", "*")]);

@@ -5,7 +5,7 @@ fn queue(id: i32) -> MessageQueue {
 }
 
 #[test]
-fn routes_of_every_dialect() {
+fn x2_routes_of_every_dialect() {
     let quoted = r#"{"brokerDatas":[{"brokerAddrs":{"0":"10.0.0.1:10911"},"brokerName":"broker-a","cluster":"DefaultCluster","enableActingMaster":false}],"filterServerTable":{},"queueDatas":[{"brokerName":"broker-a","perm":6,"readQueueNums":4,"topicSysFlag":0,"writeQueueNums":4}]}"#;
     let route = TopicRouteData::read(quoted.as_bytes()).unwrap();
     assert_eq!(route.broker_datas[0].broker_addrs[&0], "10.0.0.1:10911");
@@ -16,7 +16,7 @@ fn routes_of_every_dialect() {
 }
 
 #[test]
-fn queues_as_keys_in_every_form() {
+fn x2_queues_as_keys_in_every_form() {
     let table = ResetOffsetBody { offset_table: BTreeMap::from([(queue(0), 5), (queue(1), 7)]) };
     let text = r#"{"offsetTable":{{"brokerName":"b","queueId":0,"topic":"T"}:5,{"brokerName":"b","queueId":1,"topic":"T"}:7}}"#;
     assert_eq!(String::from_utf8(table.write()).unwrap(), text);

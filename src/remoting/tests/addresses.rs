@@ -32,7 +32,7 @@ fn the_system_knows_localhost() {
 }
 
 #[test]
-fn a_name_is_looked_up_again_at_each_connect() {
+fn n5_a_name_is_looked_up_again_at_each_connect() {
     let (old, new) = (echo(), echo());
     let answers = [socket(&old), socket(&new)];
     let look_ups = Arc::new(AtomicUsize::new(0));
@@ -135,7 +135,7 @@ fn advertised_addresses_are_mapped() {
 }
 
 #[test]
-fn ipv6_in_both_spellings() {
+fn n11_ipv6_in_both_spellings() {
     let served = serve_at("[::1]:0", |peer, command| peer.send(&answer_to(&command)));
     let client = client();
     let port = socket(&served).port();

@@ -69,7 +69,7 @@ fn answers_in_one_piece_with_the_begin_of_the_next() {
 }
 
 #[test]
-fn what_is_no_frame_closes_the_connection_and_says_so() {
+fn x6_what_is_no_frame_closes_the_connection_and_says_so() {
     let mut too_long = ((MAX_FRAME - 3) as u32).to_be_bytes().to_vec();
     too_long.extend([0; 4]);
     let cases = [
