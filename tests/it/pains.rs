@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The letter is the field: offsets, rebalance, locks and order, pulls and threads, retries and dead
-/// letters, use.
+/// The letter is the field: offsets, rebalance, locks and order, pulls and threads, retries and dead letters; network,
+/// stopping, the wire, producers, security, operation, quick starts, use.
 const FAULTS: &[(&str, &str)] = &[
     ("o1", "a read of the stored offset that timed out rewinds the queue"),
     ("o2", "the same while members come and go"),
@@ -50,8 +50,42 @@ const FAULTS: &[(&str, &str)] = &[
     ("d8", "a late listener is noticed twice as late"),
     ("d9", "a whole batch is retried for one message"),
     ("d12", "a dead letter cannot be consumed directly"),
+    ("n1", "a broker is somewhere else, and consumers wait for its old address one after the other"),
+    ("n3", "a name server that was retired, and knows nothing any more, is believed"),
+    ("n5", "an address is refused for its spelling, or kept when its name means another one"),
+    ("n6", "whatever is wrong, the error is that there is no route"),
+    ("n7", "a broker advertises an address that cannot be reached from here"),
+    ("n9", "after an outage the connection is not made again"),
+    ("n11", "IPv6 addresses are cut at the wrong colon"),
+    ("n12", "two clusters in one process share a connection"),
+    ("n13", "who starts before the server or the topic is there never consumes"),
+    ("s1", "offsets are stored before the listeners have ended"),
+    ("s2", "nobody says what a shutdown left undone"),
+    ("s4", "closing one consumer ends the others"),
+    ("s5", "after a shutdown nothing can be started again"),
+    ("s6", "threads and sockets are left behind"),
+    ("s8", "dropping a handle crashes"),
+    ("x1", "what brokers write is not quite JSON"),
+    ("x2", "one version of a broker does not read what another one wrote"),
+    ("x4", "a body is inflated by the wrong rule, or a damaged one ends the process"),
+    ("x6", "bytes that are no frame raise what nobody catches"),
+    ("x10", "an unknown request of a broker ends a loop"),
+    ("x12", "two messages have the same id"),
+    ("x13", "a request is written in an encoding that cannot hold it"),
+    ("w1", "one broker that hangs takes the time of all attempts"),
+    ("w2", "a busy broker is not passed by"),
+    ("a1", "connections cannot be encrypted, or not plain"),
+    ("a2", "some requests are signed wrongly"),
+    ("a4", "wrong keys are noticed late"),
+    ("m1", "the library prints, or writes files of its own"),
+    ("m2", "there are no figures"),
+    ("m5", "nobody can see what a slow consumer is doing"),
+    ("f1", "a broker is asked before it knows the subscription, and the start takes half a minute"),
+    ("f4", "each producer and consumer has a set of threads of its own"),
     ("u1", "who unsubscribes leaves queues that nobody consumes"),
     ("u2", "members broadcast unless told otherwise"),
+    ("u5", "what threads share is not made for it"),
+    ("u6", "there is a hidden async runtime"),
 ];
 
 #[test]
