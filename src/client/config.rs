@@ -199,8 +199,8 @@ impl ClientBuilder {
     /// queryMsgTraceById` show. Default: off. Java: `enableTrace` and `traceTopic`; its topic, and theirs unless they are
     /// told otherwise, is `"RMQ_SYS_TRACE_TOPIC"`, which brokers have with `traceTopicEnable`.
     ///
-    /// Sends of producers and calls of push consumers' listeners are recorded, not one-way sends, and not where a broker
-    /// says that it wants no trace (`traceOn`). `rmq-trace` stores the records about a second later, and the last ones
+    /// Sends of producers, calls of push consumers' listeners and polls of pull consumers are recorded, as in Java not
+    /// one-way sends, and not where a broker says that it wants no trace (`traceOn`). `rmq-trace` stores the records about a second later, and the last ones
     /// at the shutdown, within its grace. Nobody waits for it: when records come faster than brokers store them, some
     /// are dropped, which is counted in [`ClientStats::lost_traces`](crate::ClientStats::lost_traces) and logged.
     pub fn trace_topic(mut self, topic: impl Into<String>) -> Self {

@@ -1,4 +1,4 @@
-//! Records of listener calls, for the message trace.
+//! Records of listener calls and polls, for the message trace.
 
 use std::time::Duration;
 
@@ -19,17 +19,41 @@ pub(super) fn before(core: &Core, batch: &Batch) -> Option<Traced> {
     let tracer = core.tracer.as_ref().filter(|tracer| tracer.is_for(batch.queue().topic()))?;
     let (call, begins) = (core.instance.new_message_id(), core.instance.clock().millis());
     for message in batch.iter().filter(|message| is_wanted(message)) {
-        tracer.add(Record::consuming(&Consuming {
-            begins,
-            region: message.property(properties::MSG_REGION),
-            group: &core.plain_group,
-            call: &call,
-            id: message.message_id(),
-            reconsume_times: message.reconsume_times(),
-            keys: message.property(properties::KEYS),
-        }));
+        tracer.add(begun(core, message, &call, begins));
     }
     Some(Traced { call })
+}
+
+/// A poll has given these messages to the program; what it makes of them nobody knows. As with Java, they count as
+/// consumed.
+pub(super) fn handed_out(core: &Core, topic: &str, messages: &[MessageView]) {
+    let Some(tracer) = core.tracer.as_ref().filter(|tracer| tracer.is_for(topic)) else { return };
+    let (call, now) = (core.instance.new_message_id(), core.instance.clock().millis());
+    for message in messages.iter().filter(|message| is_wanted(message)) {
+        tracer.add(begun(core, message, &call, now));
+        tracer.add(Record::consumed(&Consumed {
+            call: &call,
+            id: message.message_id(),
+            millis: 0,
+            success: true,
+            keys: message.property(properties::KEYS),
+            outcome: SUCCESS,
+            ended: now,
+            group: &core.plain_group,
+        }));
+    }
+}
+
+fn begun(core: &Core, message: &MessageView, call: &str, begins: i64) -> Record {
+    Record::consuming(&Consuming {
+        begins,
+        region: message.property(properties::MSG_REGION),
+        group: &core.plain_group,
+        call,
+        id: message.message_id(),
+        reconsume_times: message.reconsume_times(),
+        keys: message.property(properties::KEYS),
+    })
 }
 
 /// After it. `late`: it took longer than the consume timeout, and unless messages come in order, they were sent back.

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use crate::support::{SOON, Seen, advance_until, alone, billing, body, library_threads, until};
 use rocketmq_sync::broker::{Broker, Clock, Fault, Reaction};
 use rocketmq_sync::{
-    Client, ConsumeFrom, ConsumeStatus, Message, Producer, PushConsumer, RequestCode, ResponseCode,
+    Client, ConsumeFrom, ConsumeStatus, Message, Producer, PullConsumer, PushConsumer, RequestCode,
+    ResponseCode,
 };
 
 const TRACES: &str = "RMQ_SYS_TRACE_TOPIC";
@@ -107,6 +108,24 @@ fn a_send_that_fails_is_traced_as_well() {
     let found = records(&broker, "lost");
     let server = format!("broker-a ({})", broker.name_server());
     assert_eq!((found[0][8].as_str(), found[0][13].as_str()), (server.as_str(), "false"));
+}
+
+#[test]
+fn what_a_poll_hands_out_is_traced_as_consumed() {
+    let broker = broker();
+    let client = traced(&broker);
+    let stored = broker.put(&Message::new("orders", "x").key("k")).unwrap();
+    let reader = PullConsumer::builder("nightly").client(&client).assign_topic("orders", "*");
+    let reader = reader.consume_from(ConsumeFrom::FirstOffset).start().unwrap();
+    assert_eq!(reader.poll(SOON).unwrap().len(), 1);
+    assert!(client.shutdown(SOON).is_clean());
+    let found = records(&broker, stored.message_id());
+    let kinds: Vec<&str> = found.iter().map(|fields| fields[0].as_str()).collect();
+    assert_eq!(kinds, ["SubBefore", "SubAfter"]);
+    let [before, after] = &*found else { unreachable!() };
+    assert_eq!((before[3].as_str(), before[6].as_str(), before[7].as_str()), ("nightly", "0", "k"));
+    assert_eq!((&after[1], after[4].as_str(), after[6].as_str()), (&before[4], "true", "0"));
+    assert_eq!(after[8], "nightly");
 }
 
 #[test]

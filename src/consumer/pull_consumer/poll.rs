@@ -16,6 +16,7 @@ use crate::consumer::pull_loop::PullEvent;
 use crate::consumer::readable::make_readable;
 use crate::consumer::rebalance_loop::{RebalanceEvent, Wish};
 use crate::consumer::stats::Waiting;
+use crate::consumer::trace;
 use crate::error::{Attempt, Error, ErrorKind, Result};
 use crate::message::{MessageQueue, MessageView};
 use crate::protocol::Inflater;
@@ -144,6 +145,7 @@ fn hand_out(core: &Arc<Core>, queue: &Arc<ProcessQueue>, goal: &dyn Goal) -> Vec
     queue.facts.last_consume.store(core.instance.clock().millis(), Ordering::Relaxed);
     let messages = readable(core, queue, &handed);
     core.totals.polled.fetch_add(messages.len() as u64, Ordering::Relaxed);
+    trace::handed_out(core, queue.queue().topic(), &messages);
     messages
 }
 

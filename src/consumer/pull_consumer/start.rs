@@ -65,8 +65,7 @@ pub(super) fn start(client: Client, plan: Plan) -> Result<PullConsumer> {
         instance: instance.clone(),
         listener: Listener::Polled,
         hooks: Vec::new(),
-        // What is traced is a call of a listener.
-        tracer: None,
+        tracer: instance.tracer()?,
         local,
         budget: loops.budget().clone(),
         polling: Some(Polling::new(plan.auto_commit, assigned, plan.start_offset)),
