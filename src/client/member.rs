@@ -54,6 +54,8 @@ pub(crate) enum Notice {
     RouteMissing(Arc<str>),
     /// No name server answered; it is tried again.
     RouteFailed(Arc<str>),
+    /// There is such a topic, and this client cannot use it.
+    TopicUnusable { topic: Arc<str>, why: &'static str },
     /// A broker says that the members of some group have changed. Many of these become one.
     ConsumerIdsChanged,
     /// A connection to a broker is open. The heartbeat is on its way.

@@ -205,7 +205,7 @@ fn a_static_topic_is_refused_in_clear_words() {
     assert!(error.to_string().contains("static topic"), "{error}");
     let member = Listener::consumer("g", "s");
     client.instance().register(member.clone()).unwrap();
-    wait_for("an answer", || member.count(|notice| matches!(notice, Notice::RouteFailed(_))) == 1);
+    wait_for("an answer", || member.count(|notice| matches!(notice, Notice::TopicUnusable { .. })) == 1);
     assert!(client.instance().route("s").is_none());
 }
 

@@ -79,6 +79,15 @@ pub enum Event {
         /// The topic.
         topic: String,
     },
+    /// A subscribed topic is there, and cannot be consumed by this library: it is a static one, whose logical queues
+    /// move between brokers.
+    #[non_exhaustive]
+    TopicUnusable {
+        /// The topic.
+        topic: String,
+        /// Why.
+        reason: String,
+    },
     /// A queue does not move.
     #[non_exhaustive]
     QueueStalled {
@@ -186,6 +195,7 @@ impl fmt::Display for Event {
                 write!(f, "another client in the group has the id {client_id} too")
             }
             Self::TopicMissing { topic } => write!(f, "topic {topic} does not exist"),
+            Self::TopicUnusable { topic, reason } => write!(f, "topic {topic} cannot be used: {reason}"),
             Self::QueueStalled { queue, reason, since } => {
                 write!(f, "{queue} has not moved for {since:.1?}: {reason}")
             }

@@ -38,6 +38,7 @@
 //! | line | meaning, and what to do |
 //! |---|---|
 //! | `topic … does not exist` (event, error of `start`) | nobody has created it: create it, or let the brokers create topics |
+//! | `broker … is no longer at …` | it has moved, as its route says; what was asked of its old address is asked anew |
 //! | `broker … refuses the heartbeat` | permissions, or the group does not exist there |
 //! | `… has not moved for about …` | a queue stands still; the reason follows, and is in `stats()` too |
 //! | `… has been in its listener on …, and is sent back` | the listener was slower than `consume_timeout`: the message comes again while the first call still runs |
@@ -55,7 +56,7 @@
 //! | `traces come faster than they can be stored`, `traces cannot be stored` | records of the message trace are missing, nothing else; `ClientStats::lost_traces` says how many |
 //! | `… is subscribed … here and … by another member …` | members of one group subscribe different things, or have different filters: make them the same; in a rolling deploy it passes |
 //! | `another client in the group has the id …` | `instance_name` is the same in two processes: leave it alone, or give each its own |
-//! | `topic … cannot be used: it is a static topic …` | its queues are logical ones, which this client does not know |
+//! | `topic … cannot be used: it is a static topic …` (event, error of `start`) | its queues are logical ones, which this client does not know |
 //! | `… panicked` | with "listener", "strategy" or "address map": your code; else a bug of ours, which we want to hear of |
 //!
 //! # Broadcasting

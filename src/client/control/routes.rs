@@ -100,7 +100,7 @@ impl Control {
                 self.instance.name_servers.worked(&server);
                 log::warn!("topic {topic} cannot be used: {STATIC}");
                 self.watch.answered(&topic, Asked::Missing, now);
-                return self.tell_all(&Notice::RouteFailed(topic));
+                return self.tell_all(&Notice::TopicUnusable { topic, why: STATIC });
             }
             Ok(RouteAnswer::Useless(text)) => text,
             Err(error) => error.to_string(),

@@ -60,6 +60,12 @@ impl<S: Outside> Group<S> {
                 let event = Event::Disconnected { server: address.to_string(), error: error.to_string() };
                 self.core.emit(event);
             }
+            Notice::TopicUnusable { topic, why } => {
+                if self.core.subscription(&topic).is_some() {
+                    let topic = self.core.namespace().strip(&topic);
+                    self.core.emit(Event::TopicUnusable { topic, reason: why.to_owned() });
+                }
+            }
             Notice::BrokerMoved { name } => self.moved(&name),
             Notice::RouteFailed(_)
             | Notice::BrokerUp { .. }
