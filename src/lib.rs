@@ -63,9 +63,9 @@
 //!
 //! # Not supported
 //!
-//! Sending with a callback, transactions, request and reply, and
-//! administration are not there yet. POP consumption and static topics are not
-//! planned for now; a static topic is refused by its name.
+//! Sending with a callback, transactions, request and reply, and administration are not there yet. POP consumption and
+//! static topics are not planned for now; a static topic is refused by its name. The README lists whatever else the Java
+//! client has, with the reason.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
