@@ -273,6 +273,7 @@ const MOST_REQUESTS: usize = 256;
 mod tests {
     use super::*;
     use crate::client::ClientBuilder;
+    use crate::protocol::ids::UniqueIds;
 
     fn config(builder: ClientBuilder) -> ClientConfig {
         builder.check(|_| None).unwrap()
@@ -286,6 +287,24 @@ mod tests {
         assert_ne!(one, two);
         let prefix = format!("10.1.2.3@{}#", std::process::id());
         assert!(one.starts_with(&prefix) && two.starts_with(&prefix), "{one}");
+    }
+
+    #[test]
+    fn x11_ids_need_no_address_of_this_machine() {
+        let config = config(ClientBuilder::new().name_servers("127.0.0.1:1"));
+        let prefix = format!("127.0.0.1@{}#", std::process::id());
+        assert!(client_id(&config, None).starts_with(&prefix));
+        let prefix = format!("[fe80::1]@{}#", std::process::id());
+        assert!(client_id(&config, Some("fe80::1".parse().unwrap())).starts_with(&prefix));
+        assert_ne!(client_id(&config, None), client_id(&config, None));
+        // Known by names only, or nothing leads there.
+        for list in ["broker:1", "255.255.255.255:1", "[ff00::]:1;broker:1"] {
+            let servers = NameServers::new(name_server::parse_list(list).unwrap());
+            let id = client_id(&config, address_towards(&servers));
+            assert!(id.contains(&format!("@{}#", std::process::id())), "{list}: {id}");
+        }
+        let ids = UniqueIds::new(None, 1);
+        assert_ne!(ids.next(0), ids.next(0));
     }
 
     #[test]

@@ -97,6 +97,22 @@ mod tests {
         assert_eq!(signature(&request(11, &fields, "hello"), &credentials), "kan/wjaunT6aFM4624ol3LAt+rA=");
     }
 
+    /// All fields, those of the signing itself included, in the order of the bytes of their names, and then the body.
+    #[test]
+    fn a2_fields_are_signed_in_the_order_of_their_bytes() {
+        let credentials = Credentials::new("ak", "sk").security_token("st");
+        let fields =
+            [("b", "5"), ("Z", "2"), ("a", "4"), ("_", "3"), ("B", "1"), ("\u{e4}", "6"), ("empty", "")];
+        // AccessKey, B, SecurityToken, Z, _, a, b, empty, \u{e4}
+        let text = "ak1st23456body";
+        let mut expected = Hmac::<Sha1>::new_from_slice(b"sk").unwrap();
+        expected.update(text.as_bytes());
+        let expected = STANDARD.encode(expected.finalize().into_bytes());
+        for code in [10, 11, 14, 34, 36, 41, 105, 310] {
+            assert_eq!(signature(&request(code, &fields, "body"), &credentials), expected, "{code}");
+        }
+    }
+
     #[test]
     fn a2_requests_of_a_recorded_java_client() {
         let credentials = Credentials::new("cap-access", "cap-secret-1234");

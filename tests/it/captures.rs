@@ -23,12 +23,12 @@ pub struct Capture {
 
 impl Capture {
     /// The request, or what a response answers.
-    fn request(&self) -> &str {
+    pub fn request(&self) -> &str {
         let of_response = self.line["request"].as_str();
         of_response.or(self.line["name"].as_str()).unwrap_or("unknown")
     }
 
-    fn is_response(&self) -> bool {
+    pub fn is_response(&self) -> bool {
         self.line["kind"] == "response"
     }
 }

@@ -3,10 +3,11 @@
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
+use crate::support::{SOON, Seen, Ticking, advance_until, billing, client_by_hand, orders_by_hand, put};
 use rocketmq_sync::broker::{Broker, Fault, Reaction};
 use rocketmq_sync::producer::ProducerBuilder;
 use rocketmq_sync::{
-    Client, Error, ErrorKind, Message, MessageQueue, Producer, RequestCode, ResponseCode, Result,
+    Client, Error, ErrorKind, Message, MessageQueue, Producer, RequestCode, ResponseCode, Result, SendStatus,
 };
 
 fn broker() -> Broker {
@@ -154,6 +155,54 @@ fn group_not_found_and_any_other_answer_keep_their_code() {
     let (_broker, error) = answered(Reaction::Reply(ResponseCode(31_999)));
     assert_eq!((error.kind(), error.code()), (ErrorKind::Broker, Some(ResponseCode(31_999))));
     assert!(error.to_string().contains("31999"), "{error}");
+}
+
+fn every_code() -> impl Iterator<Item = ResponseCode> {
+    (1..5000).map(ResponseCode).filter(|code| code.name().is_some()).chain([ResponseCode(31_999)])
+}
+
+#[test]
+fn x7_whatever_a_broker_answers_to_a_send_is_a_receipt_or_an_error_that_says_it() {
+    let broker = broker();
+    let producer = producer(&broker).max_attempts(1).start().unwrap();
+    let mut refusals = 0;
+    for code in every_code() {
+        let fault = broker.fault(Fault::on(RequestCode::SEND_MESSAGE, Reaction::Reply(code)));
+        match producer.send(&order()) {
+            Ok(receipt) => assert_ne!(receipt.status(), SendStatus::SendOk, "{code}"),
+            Err(error) => {
+                assert_eq!((error.code(), error.attempts().len()), (Some(code), 1), "{error}");
+                assert!(error.to_string().contains(&code.to_string()), "{error}");
+                refusals += 1;
+            }
+        }
+        assert_eq!(fault.hits(), 1);
+    }
+    assert!(refusals > 30, "{refusals}");
+    assert_eq!(producer.send(&order()).unwrap().status(), SendStatus::SendOk);
+}
+
+#[test]
+fn x7_whatever_a_broker_answers_to_a_pull_the_queue_goes_on() {
+    let broker = orders_by_hand(1);
+    let client = client_by_hand(&broker);
+    let answers: Vec<_> = every_code()
+        .map(|code| {
+            let fault = Fault::on(RequestCode::PULL_MESSAGE, Reaction::Reply(code)).topic("orders");
+            broker.fault(fault)
+        })
+        .collect();
+    let seen = Seen::default();
+    put(&broker, 0..10);
+    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    // After many failures in a row it waits for half a minute.
+    advance_until(broker.clock(), Duration::from_secs(30), "all answers", || {
+        answers.iter().all(|answer| answer.hits() == 1)
+    });
+    advance_until(broker.clock(), Duration::from_secs(30), "the messages", || seen.len() >= 10);
+    seen.assert_once(0..10);
+    let _ticking = Ticking::of(broker.clock());
+    assert!(consumer.shutdown(SOON).is_clean());
 }
 
 #[test]

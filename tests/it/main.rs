@@ -38,6 +38,7 @@ mod programs;
 mod proxy;
 mod pull;
 mod pull_random;
+mod quiet;
 mod random;
 mod rebalance;
 mod replay;

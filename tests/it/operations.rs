@@ -1,7 +1,9 @@
 //! What a broker or an operator asks of a member, and the figures it answers with.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::captures;
 use crate::support::{
     Gate, Seen, advance_until, billing, client_by_hand, orders, orders_by_hand, put, queue, until,
 };
@@ -14,6 +16,7 @@ use rocketmq_sync::testing::protocol::body::{
 use rocketmq_sync::testing::protocol::headers::{
     ConsumeMessageDirectly, GetConsumerRunningInfo, GetConsumerStatus,
 };
+use rocketmq_sync::testing::protocol::json::{self, Key, Value};
 use rocketmq_sync::{ConsumeStatus, Message, PushConsumer, RequestCode, ResponseCode};
 
 /// 307, by way of the broker.
@@ -74,6 +77,59 @@ fn running_info_has_what_the_tools_look_at() {
     assert_eq!(rates.consume_failed_msgs, 10);
     assert_eq!(info.status_table["%RETRY%billing"].consume_ok_tps, 0.0);
     assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// The official tools and the console read what Java members answer; ours have the same members in the same form.
+#[test]
+fn x3_running_info_has_the_form_of_a_java_member() {
+    let broker = orders(2);
+    put(&broker, 0..4);
+    let consumer = billing().name_servers(broker.name_server()).consume_concurrently(|_| ()).start().unwrap();
+    until("everything is finished", || consumer.stats().succeeded == 4);
+    let header = GetConsumerRunningInfo {
+        consumer_group: "billing".into(),
+        client_id: consumer.client().client_id().into(),
+        jstack_enable: None,
+    };
+    let ours = Wire::connect(&broker.name_server()).ask(RequestCode::GET_CONSUMER_RUNNING_INFO, &header).body;
+    let ours = json::parse(&ours).unwrap();
+    let mut compared = 0;
+    for capture in captures::all() {
+        if !capture.is_response() || capture.request() != "GET_CONSUMER_RUNNING_INFO" {
+            continue;
+        }
+        let theirs = json::parse(capture.frame.body()).unwrap();
+        for part in ["", "mqTable", "mqTable keys", "statusTable", "subscriptionSet"] {
+            let (ours, theirs) = (members(&ours, part), members(&theirs, part));
+            assert!(ours.is_superset(&theirs), "{}: {part}: {ours:?}, {theirs:?}", capture.place);
+        }
+        compared += 1;
+    }
+    assert!(compared > 20, "{compared}");
+    // What the tools look at.
+    let properties = members(&ours, "properties");
+    for name in
+        ["PROP_CONSUME_TYPE", "PROP_CONSUMEORDERLY", "PROP_CONSUMER_START_TIMESTAMP", "PROP_CLIENT_VERSION"]
+    {
+        assert!(properties.contains(name), "{properties:?}");
+    }
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// The names of the members of one part of it: of a table or list, those of its first entry.
+fn members(info: &Value<'_>, part: &str) -> BTreeSet<String> {
+    let (part, keys) = part.split_once(' ').map_or((part, false), |(part, _)| (part, true));
+    let value = if part.is_empty() { info } else { info.get(part).unwrap() };
+    let value = match value {
+        Value::Object(entries) if part.ends_with("Table") => match &entries[0] {
+            (Key::Object(queue), _) if keys => queue,
+            (_, entry) => entry,
+        },
+        Value::Array(items) => &items[0],
+        value => value,
+    };
+    let Value::Object(members) = value else { panic!("{part} has no members") };
+    members.iter().filter_map(|(name, _)| Some(name.to_text()?.into_owned())).collect()
 }
 
 #[test]

@@ -56,3 +56,28 @@ mod unit_test;
 #[allow(dead_code, reason = "a program whose `main` nobody calls here")]
 #[path = "../programs/web_service.rs"]
 mod web_service;
+
+/// What a reader of the documentation copies is compiled here, and run by the checks.
+#[test]
+fn u3_every_example_and_program_is_compiled_and_run() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let names = |folder: &str| -> Vec<String> {
+        let entries = std::fs::read_dir(root.join(folder)).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        paths.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect()
+    };
+    let here = std::fs::read_to_string(root.join("tests/it/programs.rs")).unwrap();
+    for program in names("tests/programs") {
+        assert!(here.contains(&format!("programs/{program}.rs")), "{program}");
+    }
+    let run = std::fs::read_to_string(root.join(".ci/examples")).unwrap();
+    for example in names("examples") {
+        assert!(run.contains(&format!("\"$examples/{example}\"")), "{example}");
+    }
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    for block in readme.lines().filter(|line| line.starts_with("```rust")) {
+        assert!(["```rust", "```rust,no_run"].contains(&block), "{block} is not compiled");
+    }
+    let lib = std::fs::read_to_string(root.join("src/lib.rs")).unwrap();
+    assert!(lib.contains("include_str!(\"../README.md\")"));
+}

@@ -74,6 +74,17 @@ fn m1_the_library_prints_nothing() {
     }
 }
 
+/// What threads share is made for it by the compiler's word, and no block takes that word back.
+#[test]
+fn u5_nothing_is_unsafe() {
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    assert!(manifest.contains("unsafe_code = \"forbid\""));
+    for file in sources() {
+        let blocks: Vec<_> = file.code().filter(|(_, text)| text.contains("unsafe {")).collect();
+        assert!(blocks.is_empty(), "{}: {blocks:?}", file.path.display());
+    }
+}
+
 #[test]
 fn u6_dependencies_stay_few_and_none_is_an_async_runtime() {
     let (default, bare) = (crates(&[]), crates(&["--no-default-features"]));
