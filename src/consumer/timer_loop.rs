@@ -194,3 +194,28 @@ fn tell<S: Outside>(core: &S, slot: &Slot, Running { work, range, since, .. }: &
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// As the Java client: ten seconds with the standard table.
 const LATE_LEVEL: i32 = 3;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::consumer::outside::stub::Stub;
+    use crate::consumer::slot::Work;
+
+    #[test]
+    fn p3_late_messages_that_do_not_get_back_come_again_with_a_new_generation() {
+        let now = Instant::now();
+        for broken in [false, true] {
+            let stub = Stub::new();
+            let queue = stub.queue();
+            let slot = Slot::new("rmq-consume-0".into(), now);
+            slot.take_up(Work { run: Stub::run(&queue, 3), queue: queue.clone(), retried: None });
+            slot.begin(&(0..3), 0, 0);
+            if broken {
+                stub.break_posts();
+            }
+            expire_if_late(&stub, &slot, now + stub.settings().consume_timeout);
+            assert!(!slot.end(), "its word does not count any more");
+            assert_eq!(stub.rebuilt(), if broken { vec![queue.id()] } else { vec![] });
+        }
+    }
+}

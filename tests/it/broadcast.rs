@@ -6,10 +6,13 @@ use std::time::Duration;
 use crate::support::{
     SOON, Seen, advance_until, client_by_hand, next_event, orders, orders_by_hand, put, queue, until,
 };
+use crate::wire::Wire;
 use rocketmq_sync::broker::Broker;
 use rocketmq_sync::consumer::{Event, LocalOffsets, PushConsumerBuilder};
+use rocketmq_sync::testing::protocol::headers::ResetOffset;
 use rocketmq_sync::{
     Client, ConsumeFrom, ConsumeStatus, ErrorKind, Message, MessageModel, PushConsumer, RequestCode,
+    ResponseCode,
 };
 
 /// A broadcasting member of `watch`, with its offsets in this directory.
@@ -87,6 +90,36 @@ fn o6_what_is_sent_after_start_has_returned_arrives() {
         assert!(consumer.shutdown(SOON).is_clean());
         seen.assert_once(10..110);
     }
+}
+
+/// By brokers that tell the next pull; older ones know no offsets of such a group, and refuse.
+#[test]
+fn o12_a_reset_reaches_a_broadcasting_member_too() {
+    let broker = orders(1);
+    let directory = tempfile::tempdir().unwrap();
+    let seen = Seen::default();
+    let start = || watch(&broker, directory.path()).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = start();
+    put(&broker, 0..10);
+    seen.wait(10);
+    let header = ResetOffset {
+        topic: "orders".into(),
+        group: "watch".into(),
+        timestamp: 0,
+        is_force: true,
+        ..ResetOffset::default()
+    };
+    let answer =
+        Wire::connect(&broker.name_server()).ask(RequestCode::INVOKE_BROKER_TO_RESET_OFFSET, &header);
+    assert_eq!(answer.response_code(), ResponseCode::SUCCESS, "{answer:?}");
+    seen.wait(20);
+    assert!(seen.counts().values().all(|times| *times == 2));
+    assert!(consumer.shutdown(SOON).is_clean());
+    let next = start();
+    put(&broker, 10..11);
+    seen.wait(21);
+    assert!(next.shutdown(SOON).is_clean());
+    assert_eq!(seen.len(), 21);
 }
 
 #[test]

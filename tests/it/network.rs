@@ -16,17 +16,22 @@ use rocketmq_sync::testing::protocol::headers::{ConsumeMessageDirectly, SendMess
 use rocketmq_sync::testing::protocol::{Encoding, FrameDecoder, MAX_FRAME, RemotingCommand, encode};
 use rocketmq_sync::{
     Client, ConsumeStatus, Message, MessageQueue, PushConsumer, RequestCode, ResponseCode, dead_letter_topic,
+    retry_topic,
 };
 
+/// At any moment, whatever is under way.
 #[test]
 fn p1_every_queue_moves_again_after_each_loss_of_the_network() {
     let broker = orders(4);
     let seen = Seen::default();
     let consumer =
         billing().name_servers(broker.name_server()).consume_concurrently(seen.listener()).start().unwrap();
-    for round in 0..4 {
-        put(&broker, round * 10..round * 10 + 5);
-        match round {
+    for round in 0..12u32 {
+        let first = round * 20;
+        put(&broker, first..first + 15);
+        let before_it = (first + round * 7 % 16) as usize;
+        until("so many are consumed", || seen.counts().len() >= before_it);
+        match round % 4 {
             0 | 3 => broker.cut_connections(),
             1 => broker.restart().unwrap(),
             _ => {
@@ -34,10 +39,12 @@ fn p1_every_queue_moves_again_after_each_loss_of_the_network() {
                 broker.start().unwrap();
             }
         }
-        put(&broker, round * 10 + 5..round * 10 + 10);
+        let lost = Instant::now();
+        put(&broker, first + 15..first + 20);
         broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+        assert!(lost.elapsed() < Duration::from_secs(10), "{:?} in round {round}", lost.elapsed());
     }
-    assert_eq!(seen.counts().len(), 40, "nothing is lost");
+    assert_eq!(seen.counts().len(), 240, "nothing is lost");
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
@@ -332,35 +339,43 @@ fn listen_in(mut from: TcpStream, mut to: TcpStream, mut tell: impl FnMut(Remoti
     drop(to.shutdown(std::net::Shutdown::Both));
 }
 
+/// Dead letters and retries are those of the listener that had them before.
 #[test]
-fn d12_an_operator_may_have_a_dead_letter_consumed_directly() {
-    let broker = orders(1);
-    put(&broker, 0..1);
+fn d12_an_operator_may_have_a_dead_letter_or_a_retry_consumed_directly() {
+    let broker = orders_by_hand(1);
+    put(&broker, 0..2);
     let seen = Seen::default();
     let noting = seen.clone();
     let consumer = billing()
         .name_servers(broker.name_server())
         .consume_concurrently(move |batch| {
             noting.note(batch);
-            if noting.len() == 1 { ConsumeStatus::DeadLetter } else { ConsumeStatus::Success }
+            match body(&batch[0]) {
+                "0" if noting.counts()["0"] == 1 => ConsumeStatus::DeadLetter,
+                "1" if noting.counts()["1"] == 1 => ConsumeStatus::ReconsumeLater,
+                _ => ConsumeStatus::Success,
+            }
         })
         .start()
         .unwrap();
-    let dead = dead_letter_topic("billing");
-    broker.wait(SOON, |state| state.depth(&dead) == 1).unwrap();
+    let (dead, retries) = (dead_letter_topic("billing"), retry_topic("billing"));
+    broker.fast_forward(SOON, |state| state.depth(&dead) == 1 && seen.len() == 3).unwrap();
     let state = broker.inspect();
-    let directly = ConsumeMessageDirectly {
-        consumer_group: "billing".into(),
-        client_id: Some(state.members("billing")[0].clone()),
-        msg_id: Some(state.messages(&dead)[0].offset_message_id()),
-        ..ConsumeMessageDirectly::default()
-    };
-    let answer = Wire::connect(&broker.name_server()).ask(RequestCode::CONSUME_MESSAGE_DIRECTLY, &directly);
-    assert_eq!(answer.response_code(), ResponseCode::SUCCESS, "{answer:?}");
-    let result = ConsumeMessageDirectlyResult::read(&answer.body).unwrap();
-    assert_eq!(result.consume_result, DirectResult::Success);
-    let last = seen.messages().pop().unwrap();
-    assert_eq!((body(&last), last.origin_topic(), seen.len()), ("0", "orders", 2));
-    broker.wait(SOON, |state| state.committed("billing", &queue(0)) == Some(1)).unwrap();
+    for (topic, text, n) in [(&dead, "0", 4), (&retries, "1", 5)] {
+        let directly = ConsumeMessageDirectly {
+            consumer_group: "billing".into(),
+            client_id: Some(state.members("billing")[0].clone()),
+            msg_id: Some(state.messages(topic)[0].offset_message_id()),
+            ..ConsumeMessageDirectly::default()
+        };
+        let answer =
+            Wire::connect(&broker.name_server()).ask(RequestCode::CONSUME_MESSAGE_DIRECTLY, &directly);
+        assert_eq!(answer.response_code(), ResponseCode::SUCCESS, "{answer:?}");
+        let result = ConsumeMessageDirectlyResult::read(&answer.body).unwrap();
+        assert_eq!(result.consume_result, DirectResult::Success);
+        let last = seen.messages().pop().unwrap();
+        assert_eq!((body(&last), last.origin_topic(), seen.len()), (text, "orders", n));
+    }
+    broker.wait(SOON, |state| state.committed("billing", &queue(0)) == Some(2)).unwrap();
     assert!(consumer.shutdown(SOON).is_clean());
 }

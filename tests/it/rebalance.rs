@@ -324,7 +324,7 @@ fn r8_members_that_come_and_go_leave_no_thread_behind() {
         let before = names.map(|name| format!("rmq-{name}"));
         until("threads begin", || library_threads() == before);
         let asked = || broker.inspect().requests(RequestCode::GET_CONSUMER_LIST_BY_GROUP);
-        for n in 0..6 {
+        for n in 0..60 {
             let rounds = asked();
             Wire::connect(&broker.name_server()).heartbeat(&format!("x-{n}"), "billing", "orders", &["*"]);
             until("a round", || asked() > rounds);

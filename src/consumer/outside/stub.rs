@@ -37,6 +37,8 @@ pub(in crate::consumer) struct Stub {
     now: Instant,
     sent: Mutex<Vec<u64>>,
     timers: AtomicUsize,
+    broken: AtomicBool,
+    rebuilt: Mutex<Vec<u64>>,
 }
 
 impl Stub {
@@ -54,6 +56,8 @@ impl Stub {
             now: Instant::now(),
             sent: Mutex::default(),
             timers: AtomicUsize::new(0),
+            broken: AtomicBool::new(false),
+            rebuilt: Mutex::default(),
         })
     }
 
@@ -111,6 +115,16 @@ impl Stub {
     /// How often the timer was asked for something.
     pub(in crate::consumer) fn timers(&self) -> usize {
         self.timers.load(Ordering::SeqCst)
+    }
+
+    /// From now on whoever has something for `rmq-pull` panics.
+    pub(in crate::consumer) fn break_posts(&self) {
+        self.broken.store(true, Ordering::SeqCst);
+    }
+
+    /// What was to be rebuilt.
+    pub(in crate::consumer) fn rebuilt(&self) -> Vec<u64> {
+        self.rebuilt.lock().clone()
     }
 
     fn address(&self) -> Option<Arc<str>> {
@@ -243,9 +257,15 @@ impl Outside for Stub {
         0.5
     }
 
-    fn post_pull(&self, _: PullEvent<Self>) {}
+    fn post_pull(&self, _: PullEvent<Self>) {
+        assert!(!self.broken.load(Ordering::SeqCst), "on purpose");
+    }
 
-    fn post_rebalance(&self, _: RebalanceEvent<Self>) {}
+    fn post_rebalance(&self, event: RebalanceEvent<Self>) {
+        if let RebalanceEvent::Rebuild(id) = event {
+            self.rebuilt.lock().push(id);
+        }
+    }
 
     fn post_timer(&self, _: TimerEvent<Self>) {
         self.timers.fetch_add(1, Ordering::SeqCst);
