@@ -1,11 +1,12 @@
-//! Measures a drain, to be put beside other clients: `throughput fill|drain|idle|member|broker --name value …`.
+//! Measures a drain, to be put beside other clients: `throughput fill|drain|idle|member|footprint|broker --name value …`.
 //!
-//! Each command prints one JSON line. See the README, section "Speed", for what to run.
+//! Each command prints one JSON line, `footprint` one for each mode and number of queues. See the README, section "Speed", for what to run.
 
 mod args;
 mod broker;
 mod drain;
 mod fill;
+mod footprint;
 mod members;
 mod meter;
 
@@ -21,6 +22,7 @@ fn main() -> ExitCode {
         "drain" => drain::run(&arguments),
         "idle" => members::idle(&arguments),
         "member" => members::member(&arguments),
+        "footprint" => footprint::run(&arguments),
         "broker" => broker::run(&arguments),
         other => return usage(&format!("unknown command {other:?}")),
     };
@@ -41,6 +43,7 @@ usage: throughput fill   --namesrv N --topic T --count C [--size 128] [--batch 3
        throughput drain  --namesrv N --topic T --count C [--mode push|pull] [--consume-batch 1] [--threads 20] [--pull-batch 32] [--timeout-s 120]
        throughput idle   --namesrv N --topic T [--queues 16] [--threads 20] [--settle-s 15] [--seconds 60]
        throughput member --namesrv N --topic T --group G
+       throughput footprint [--cache-mib 64]
        throughput broker --listen HOST:PORT --topic T:QUEUES [--topic …]"
     );
     ExitCode::from(2)

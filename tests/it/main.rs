@@ -6,6 +6,7 @@
 mod api;
 mod between;
 mod broadcast;
+mod broadcast_random;
 mod broker;
 #[cfg(feature = "acl")]
 mod broker_admin;
@@ -23,6 +24,7 @@ mod hooks;
 mod identity;
 mod ipv6;
 mod killed;
+mod leaks;
 mod life;
 #[cfg(feature = "metrics")]
 mod metrics;
@@ -35,6 +37,7 @@ mod orderly_random;
 mod pains;
 mod producer;
 mod programs;
+mod programs_run;
 mod proxy;
 mod pull;
 mod pull_random;
@@ -46,6 +49,7 @@ mod retry;
 mod rooms;
 #[cfg(all(feature = "acl", feature = "tls"))]
 mod secrets;
+mod seeded;
 mod slaves;
 mod support;
 #[cfg(feature = "tls")]

@@ -1,15 +1,17 @@
 //! Members of a group that consumes in order, which join, leave and are cut off while the broker forgets its locks: with
 //! real threads and sockets, by a seed. All clocks run ten times as fast, so that locks expire in time.
-//!
-//! `RMQ_RANDOM_SECONDS` makes it longer (default 4), `RMQ_RANDOM_SEED` repeats one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::random::{Random, seed, time};
-use crate::support::{Ticking, orders_by_hand, queue};
-use rocketmq_sync::broker::{Broker, Fault, Lose, Reaction};
+use crate::seeded::{
+    CODES, GROUP_CODES, Limits, Random, Trouble, assert_bounded, assert_healthy, seed, time,
+    wait_until_pulling,
+};
+use crate::support::{Ticking, orders_by_hand, queue, until};
+use rocketmq_sync::broker::{Broker, Lose, Reaction};
+use rocketmq_sync::consumer::Events;
 use rocketmq_sync::{Batch, Client, ConsumeFrom, ConsumeStatus, Message, PushConsumer, RequestCode, Result};
 
 const SOON: Duration = Duration::from_secs(90);
@@ -68,8 +70,17 @@ impl Witness {
 
 struct Member {
     consumer: PushConsumer,
+    events: Events,
+    limits: Limits,
     /// Its listener takes its time from now on.
     slow: Arc<AtomicBool>,
+}
+
+impl Member {
+    fn check(&mut self) {
+        assert_bounded(&self.consumer.stats(), self.limits);
+        assert_healthy(&mut self.events);
+    }
 }
 
 struct World {
@@ -81,6 +92,7 @@ struct World {
     ghosts: Vec<PushConsumer>,
     witness: Arc<Mutex<Witness>>,
     joined: u64,
+    trouble: Trouble,
     troubled: bool,
     sent: [i64; QUEUES],
 }
@@ -97,6 +109,7 @@ impl World {
             ghosts: Vec::new(),
             witness: Arc::default(),
             joined: 0,
+            trouble: Trouble::default(),
             troubled: false,
             sent: [0; QUEUES],
         }
@@ -123,9 +136,11 @@ impl World {
             witness.lock().unwrap().leave(name, id, offset, accepts);
             if accepts { ConsumeStatus::Success } else { ConsumeStatus::ReconsumeLater }
         };
+        let limits = Limits::any(&mut self.random);
         let client = Client::builder()
             .name_servers(self.broker.name_server())
             .clock(self.broker.clock().clone())
+            .cache_limit(limits.bytes)
             .start();
         let member = client.and_then(|client| {
             PushConsumer::builder(GROUP)
@@ -134,23 +149,24 @@ impl World {
                 .consume_from(ConsumeFrom::FirstOffset)
                 .consume_threads(4)
                 .suspend_time(Duration::from_millis(50))
+                .pull_batch_size(limits.batch)
+                .pull_threshold_messages(limits.messages)
                 .consume_orderly(listener)
                 .start()
         });
         // While the broker is away a start may fail; there will be another.
         match member {
-            Ok(consumer) => self.members.push(Member { consumer, slow }),
+            Ok(consumer) => {
+                let events = consumer.events();
+                self.members.push(Member { consumer, events, limits, slow });
+            }
             Err(error) => log::info!("a member could not start: {error}"),
         }
     }
 
-    fn take_member(&mut self) -> Option<Member> {
-        let at = self.random.below(self.members.len().max(1) as u64);
-        (!self.members.is_empty()).then(|| self.members.swap_remove(usize::try_from(at).unwrap()))
-    }
-
     fn leave(&mut self) {
-        if let Some(member) = self.take_member() {
+        if let Some(mut member) = self.random.take(&mut self.members) {
+            member.check();
             let report = member.consumer.shutdown(Duration::from_secs(10) * PACE);
             // With the broker in trouble, something may stay unconfirmed, and the report says so.
             assert!(report.is_clean() || self.troubled, "{report}");
@@ -160,7 +176,7 @@ impl World {
     /// A member loses the broker for ever: as one that was killed, or as one whose cable was pulled, which knows nothing
     /// of it and has more to do than its locks last.
     fn cut_off(&mut self) -> Result<()> {
-        let Some(Member { consumer, slow }) = self.take_member() else { return Ok(()) };
+        let Some(Member { consumer, slow, .. }) = self.random.take(&mut self.members) else { return Ok(()) };
         let mut reaction = Reaction::Disconnect;
         if self.random.below(2) == 0 {
             reaction = Reaction::Ignore;
@@ -168,8 +184,7 @@ impl World {
             self.send(150 * QUEUES as u64)?;
             self.go_on();
         }
-        let id = consumer.client().client_id().to_owned();
-        self.broker.fault(Fault::on_any(reaction).client_id(id).forever());
+        Trouble::cut_off(&self.broker, consumer.client().client_id(), reaction);
         self.ghosts.push(consumer);
         Ok(())
     }
@@ -180,23 +195,32 @@ impl World {
         Ok(())
     }
 
-    fn trouble(&mut self) {
-        let codes = [
-            RequestCode::LOCK_BATCH_MQ,
-            RequestCode::UNLOCK_BATCH_MQ,
-            RequestCode::UPDATE_CONSUMER_OFFSET,
-            RequestCode::QUERY_CONSUMER_OFFSET,
-            RequestCode::PULL_MESSAGE,
-            RequestCode::HEART_BEAT,
-        ];
-        let code = codes[usize::try_from(self.random.below(codes.len() as u64)).unwrap()];
-        let reaction = match self.random.below(4) {
-            0 => Reaction::Reply(rocketmq_sync::ResponseCode::SYSTEM_ERROR),
-            1 => Reaction::Delay(Duration::from_millis(self.random.below(100))),
-            2 => Reaction::DisconnectAfterwards,
-            _ => Reaction::Twice,
-        };
-        self.broker.fault(Fault::on(code, reaction).times(1 + self.random.below(3)));
+    fn forget_offsets(&mut self) -> Result<()> {
+        let ago = Duration::from_millis(self.random.below(2000)) * PACE;
+        self.broker.restart_losing(Lose::OffsetsSince(self.broker.clock().now() - ago))
+    }
+
+    fn fail(&mut self) {
+        let locks = [RequestCode::LOCK_BATCH_MQ, RequestCode::UNLOCK_BATCH_MQ];
+        let codes = [&CODES[..], &GROUP_CODES, &locks].concat();
+        self.trouble.add(&self.broker, &mut self.random, &codes);
+    }
+
+    /// Promise 1: whoever commits has been there. Promises of each member.
+    fn check(&mut self) {
+        let state = self.broker.inspect();
+        let witness = self.witness.lock().unwrap();
+        for (id, lane) in witness.lanes.iter().enumerate() {
+            let committed = state.committed(GROUP, &queue(id as i32)).unwrap_or(0);
+            assert!(
+                committed <= lane.end,
+                "queue {id} is committed to {committed}, accepted to {}",
+                lane.end
+            );
+        }
+        assert!(witness.violations.is_empty(), "{:#?}", witness.violations);
+        drop(witness);
+        self.members.iter_mut().for_each(Member::check);
     }
 
     fn send(&mut self, n: u64) -> Result<()> {
@@ -222,10 +246,20 @@ impl World {
 
     /// Everything is consumed, in the end by a member that is certain of its locks.
     fn settle(&mut self) -> Result<()> {
-        while self.members.is_empty() {
-            self.join();
+        self.trouble.mend();
+        until("somebody is there", || {
+            if self.members.is_empty() {
+                self.join();
+            }
+            !self.members.is_empty()
+        });
+        let settled = self.broker.wait(SOON, |state| state.lag(GROUP, "orders") == 0);
+        if settled.is_err() {
+            self.members.iter().for_each(|member| println!("{:#?}", member.consumer.stats().queues));
         }
-        self.broker.wait(SOON, |state| state.lag(GROUP, "orders") == 0)?;
+        settled?;
+        self.check();
+        self.members.iter().for_each(|member| wait_until_pulling(PACE, || member.consumer.stats()));
         for member in self.members.drain(..) {
             let report = member.consumer.shutdown(Duration::from_secs(10) * PACE);
             assert!(report.is_clean(), "{report}");
@@ -243,9 +277,7 @@ impl World {
 
 #[test]
 fn no_two_members_are_in_a_queue_at_once_and_its_order_is_never_broken() -> Result<()> {
-    let seed = seed();
-    println!("RMQ_RANDOM_SEED={seed}");
-    let mut world = World::new(seed);
+    let mut world = World::new(seed());
     world.troubled = true;
     let end = Instant::now() + time();
     while Instant::now() < end {
@@ -255,7 +287,9 @@ fn no_two_members_are_in_a_queue_at_once_and_its_order_is_never_broken() -> Resu
             6 if world.ghosts.len() < 3 => world.cut_off()?,
             7 => world.forget_locks()?,
             8 => world.broker.cut_connections(),
-            9 | 10 => world.trouble(),
+            9 => world.forget_offsets()?,
+            10 | 11 => world.fail(),
+            12 => world.check(),
             _ => {
                 let n = world.random.below(100);
                 world.send(n)?;
@@ -268,9 +302,7 @@ fn no_two_members_are_in_a_queue_at_once_and_its_order_is_never_broken() -> Resu
 
 #[test]
 fn members_that_come_and_go_in_order_repeat_nothing() -> Result<()> {
-    let seed = seed();
-    println!("RMQ_RANDOM_SEED={seed}");
-    let mut world = World::new(seed);
+    let mut world = World::new(seed());
     let end = Instant::now() + time();
     while Instant::now() < end {
         match world.random.below(10) {

@@ -1,32 +1,38 @@
-//! Programs as users write them, made before the library was: they compile as they stand, and their tests run.
+//! Programs as users write them, made before the library was: they compile as they stand, and their tests run. Those
+//! whose servers can be chosen run in `programs_run.rs`.
 
-#[allow(dead_code, reason = "a program whose `main` nobody calls here")]
-#[path = "../programs/answer_with_result.rs"]
-mod answer_with_result;
+/// One whose `main` is called.
+macro_rules! program {
+    ($name:ident, $file:literal) => {
+        pub mod $name {
+            include!($file);
+
+            pub fn run() -> std::process::ExitCode {
+                std::process::Termination::report(main())
+            }
+        }
+    };
+}
+
+program!(answer_with_result, "../programs/answer_with_result.rs");
+program!(batch_job, "../programs/batch_job.rs");
+program!(dead_letters, "../programs/dead_letters.rs");
+program!(orderly, "../programs/orderly.rs");
+program!(own_offsets, "../programs/own_offsets.rs");
+program!(tail, "../programs/tail.rs");
+
 #[allow(dead_code, reason = "a program whose `main` nobody calls here")]
 #[path = "../programs/answers.rs"]
 mod answers;
 #[allow(dead_code, reason = "a program whose `main` nobody calls here")]
-#[path = "../programs/batch_job.rs"]
-mod batch_job;
-#[allow(dead_code, reason = "a program whose `main` nobody calls here")]
 #[path = "../programs/broadcast_config.rs"]
 mod broadcast_config;
-#[allow(dead_code, reason = "a program whose `main` nobody calls here")]
-#[path = "../programs/dead_letters.rs"]
-mod dead_letters;
 #[allow(dead_code, reason = "a program whose `main` nobody calls here")]
 #[path = "../programs/hooks.rs"]
 mod hooks;
 #[allow(dead_code, reason = "a program whose `main` nobody calls here")]
 #[path = "../programs/metrics.rs"]
 mod metrics;
-#[allow(dead_code, reason = "a program whose `main` nobody calls here")]
-#[path = "../programs/orderly.rs"]
-mod orderly;
-#[allow(dead_code, reason = "a program whose `main` nobody calls here")]
-#[path = "../programs/own_offsets.rs"]
-mod own_offsets;
 #[allow(dead_code, reason = "a program whose `main` nobody calls here")]
 #[path = "../programs/readme.rs"]
 mod readme;
@@ -41,9 +47,6 @@ mod sql_and_timestamp;
 #[allow(clippy::redundant_closure, reason = "as its author wrote it")]
 #[path = "../programs/stopper_and_threads.rs"]
 mod stopper_and_threads;
-#[allow(dead_code, reason = "a program whose `main` nobody calls here")]
-#[path = "../programs/tail.rs"]
-mod tail;
 #[allow(dead_code, reason = "a program whose `main` nobody calls here")]
 #[path = "../programs/thread_bench.rs"]
 mod thread_bench;

@@ -1,43 +1,29 @@
 //! What is read is exactly what was stored: by a seed, for a reader that goes to and fro, and for members that come and
-//! go.
-//!
-//! `RMQ_RANDOM_SECONDS` makes it longer (default 4), `RMQ_RANDOM_SEED` repeats one.
+//! go, also while brokers fail.
 
-use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant, SystemTime};
 
+use crate::seeded::{
+    CODES, GROUP_CODES, Limits, Random, Trouble, assert_bounded, assert_healthy, time, variable,
+    wait_until_pulling,
+};
 use crate::support::{SOON, body, orders, put, queue, until};
-use rocketmq_sync::broker::Broker;
-use rocketmq_sync::{ConsumeFrom, Message, MessageQueue, MessageView, PullConsumer};
-
-/// splitmix64: small, and the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n.max(1)
-    }
-}
+use rocketmq_sync::broker::{Broker, Lose, Reaction};
+use rocketmq_sync::consumer::Events;
+use rocketmq_sync::{
+    Client, ConsumeFrom, ErrorKind, Message, MessageQueue, MessageView, PullConsumer, RequestCode, Result,
+};
 
 /// Runs seed after seed, at least one.
 fn seeds(run: impl Fn(u64)) {
-    let variable = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
-    let time = Duration::from_secs(variable("RMQ_RANDOM_SECONDS").unwrap_or(4));
     let begun = Instant::now();
     let mut seed = variable("RMQ_RANDOM_SEED").unwrap_or(1);
     loop {
-        eprintln!("seed {seed}");
+        println!("RMQ_RANDOM_SEED={seed}");
         run(seed);
         seed += 1;
-        if begun.elapsed() > time {
+        if begun.elapsed() > time() {
             return;
         }
     }
@@ -195,4 +181,184 @@ fn members_that_come_and_go_read_everything_once() {
             assert!(member.shutdown(SOON).is_clean());
         }
     });
+}
+
+/// A group that is polled, while its members come, go and are cut off, and its broker fails.
+struct Group {
+    broker: Broker,
+    random: Random,
+    members: Vec<Member>,
+    /// Cut off from the broker for ever, as if they had been killed.
+    ghosts: Vec<PullConsumer>,
+    /// What has been handed out, by queue.
+    read: BTreeMap<i32, BTreeSet<i64>>,
+    stored: BTreeMap<i32, i64>,
+    trouble: Trouble,
+}
+
+struct Member {
+    consumer: PullConsumer,
+    events: Events,
+    limits: Limits,
+    auto_commit: bool,
+}
+
+const GROUP: &str = "billing";
+const SHARED: i32 = 4;
+
+impl Group {
+    fn new(seed: u64) -> Self {
+        Self {
+            broker: orders(SHARED as u32),
+            random: Random(seed),
+            members: Vec::new(),
+            ghosts: Vec::new(),
+            read: (0..SHARED).map(|id| (id, BTreeSet::new())).collect(),
+            stored: (0..SHARED).map(|id| (id, 0)).collect(),
+            trouble: Trouble::default(),
+        }
+    }
+
+    fn join(&mut self) {
+        let limits = Limits::any(&mut self.random);
+        let auto_commit = self.random.below(2) == 0;
+        let client =
+            Client::builder().name_servers(self.broker.name_server()).cache_limit(limits.bytes).start();
+        let member = client.and_then(|client| {
+            PullConsumer::builder(GROUP)
+                .client(&client)
+                .subscribe("orders", "*")
+                .consume_from(ConsumeFrom::FirstOffset)
+                .auto_commit(auto_commit)
+                .commit_interval(Duration::from_millis(200))
+                .pull_batch_size(limits.batch)
+                .pull_threshold_messages(limits.messages)
+                .start()
+        });
+        match member {
+            Ok(consumer) => {
+                let events = consumer.events();
+                self.members.push(Member { consumer, events, limits, auto_commit });
+            }
+            Err(error) => log::info!("a member could not start: {error}"),
+        }
+    }
+
+    fn leave(&mut self) {
+        if let Some(member) = self.random.take(&mut self.members) {
+            // Its report may say that something stayed unconfirmed, while brokers fail.
+            drop(member.consumer.shutdown(Duration::from_secs(10)));
+        }
+    }
+
+    fn cut_off(&mut self) {
+        let Some(member) = self.random.take(&mut self.members) else { return };
+        Trouble::cut_off(&self.broker, member.consumer.client().client_id(), Reaction::Disconnect);
+        self.ghosts.push(member.consumer);
+    }
+
+    fn fail(&mut self) -> Result<()> {
+        self.trouble.add(&self.broker, &mut self.random, &[&CODES[..], &GROUP_CODES].concat());
+        match self.random.below(12) {
+            0 => self.broker.cut_connections(),
+            1 => self.broker.restart()?,
+            2 => self.broker.restart_losing(Lose::Members)?,
+            3 => {
+                let ago = Duration::from_millis(self.random.below(2000));
+                self.broker.restart_losing(Lose::OffsetsSince(SystemTime::now() - ago))?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn put(&mut self) {
+        for _ in 0..self.random.below(200) {
+            let stored = self.broker.put(&Message::new("orders", "x")).unwrap();
+            self.stored.insert(stored.queue().queue_id(), stored.queue_offset() + 1);
+        }
+    }
+
+    /// Each member hands out what it has.
+    fn poll(&mut self) {
+        for member in &self.members {
+            loop {
+                let messages = match member.consumer.poll(Duration::ZERO) {
+                    Ok(messages) => messages,
+                    // Every queue fails just now.
+                    Err(error) => break assert_ne!(error.kind(), ErrorKind::Closed, "{error}"),
+                };
+                let Some(first) = messages.first() else { break };
+                let offsets = messages.iter().map(MessageView::queue_offset);
+                let in_order =
+                    (first.queue_offset()..).zip(offsets.clone()).all(|(next, offset)| next == offset);
+                assert!(in_order, "{:?}", offsets.collect::<Vec<_>>());
+                self.read.get_mut(&first.queue().queue_id()).unwrap().extend(offsets);
+            }
+            if !member.auto_commit && self.random.below(2) == 0 {
+                // What was lost on the way is committed the next time.
+                drop(member.consumer.commit());
+            }
+        }
+    }
+
+    /// Promise 1: what is committed was handed out. Promises of each member.
+    fn check(&mut self) {
+        let state = self.broker.inspect();
+        for (id, read) in &self.read {
+            let committed = state.committed(GROUP, &queue(*id)).unwrap_or(0);
+            let left_out: Vec<i64> = (0..committed).filter(|offset| !read.contains(offset)).collect();
+            assert!(left_out.is_empty(), "queue {id} is committed to {committed}, past {left_out:?}");
+        }
+        for member in &mut self.members {
+            assert_bounded(&member.consumer.stats(), member.limits);
+            assert_healthy(&mut member.events);
+        }
+    }
+
+    /// All that was stored is read and committed, when nothing fails any more.
+    fn settle(&mut self) {
+        self.trouble.mend();
+        until("somebody is there", || {
+            if self.members.is_empty() {
+                self.join();
+            }
+            !self.members.is_empty()
+        });
+        until("everything is read and committed", || {
+            self.poll();
+            let read = self.read.iter().all(|(id, read)| read.len() as i64 == self.stored[id]);
+            read && self.broker.inspect().lag(GROUP, "orders") == 0
+        });
+        self.check();
+        for member in &self.members {
+            wait_until_pulling(1, || member.consumer.stats());
+        }
+    }
+}
+
+#[test]
+fn members_that_are_polled_leave_nothing_out_whatever_fails() -> Result<()> {
+    let mut group = Group::new(crate::seeded::seed());
+    let end = Instant::now() + time();
+    while Instant::now() < end {
+        match group.random.below(20) {
+            0..=3 if group.members.len() < 3 => group.join(),
+            4 | 5 => group.leave(),
+            6 if group.ghosts.len() < 3 => group.cut_off(),
+            7..=9 => group.fail()?,
+            10 => group.check(),
+            11..=13 => group.put(),
+            _ => group.poll(),
+        }
+    }
+    group.settle();
+    // One more for each queue: each of them moves.
+    group.put();
+    group.settle();
+    for ghost in group.ghosts {
+        assert!(ghost.shutdown(Duration::from_millis(500)).elapsed < Duration::from_secs(5));
+    }
+    assert_eq!(group.broker.inspect().requests(RequestCode::CONSUMER_SEND_MSG_BACK), 0);
+    Ok(())
 }

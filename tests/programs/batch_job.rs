@@ -3,7 +3,7 @@ use std::time::Duration;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut db = Db;
     let consumer = PullConsumer::builder("nightly-load")
-        .name_servers("127.0.0.1:9876")
+        .name_servers(servers())
         .subscribe("orders", "*")
         .auto_commit(false)
         .pull_batch_size(500)
@@ -20,7 +20,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 // stubs
 struct Db;
 impl Db {
-    fn insert_all(&mut self, _: &[MessageView]) -> std::io::Result<()> {
+    fn insert_all(&mut self, messages: &[MessageView]) -> std::io::Result<()> {
+        messages.iter().for_each(|message| println!("row {}", message.body_str().unwrap_or_default()));
         Ok(())
     }
+}
+fn servers() -> String {
+    std::env::var("NAMESRV_ADDR").unwrap_or_else(|_| "127.0.0.1:9876".to_owned())
 }

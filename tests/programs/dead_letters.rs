@@ -1,6 +1,6 @@
 use rocketmq_sync::{Client, Producer, PullConsumer, Result, dead_letter_topic};
 fn main() -> Result<()> {
-    let client = Client::builder().name_servers("127.0.0.1:9876").start()?;
+    let client = Client::builder().name_servers(servers()).start()?;
     let producer = Producer::builder("dead-letter-office").client(&client).start()?;
     let dead = PullConsumer::builder("dead-letter-office")
         .client(&client)
@@ -20,4 +20,7 @@ fn main() -> Result<()> {
         dead.commit()?;
     }
     Ok(())
+}
+fn servers() -> String {
+    std::env::var("NAMESRV_ADDR").unwrap_or_else(|_| "127.0.0.1:9876".to_owned())
 }

@@ -1,7 +1,7 @@
 use rocketmq_sync::{ConsumeStatus, Message, Producer, PushConsumer, Result, allocate};
 use std::time::Duration;
 fn main() -> Result<()> {
-    let producer = Producer::builder("shop").name_servers("127.0.0.1:9876").start()?;
+    let producer = Producer::builder("shop").name_servers(servers()).start()?;
     producer.send(&Message::new("order-steps", "paid").sharding_key("order-7"))?; // same key: same queue, in order
     let consumer = PushConsumer::builder("ledger")
         .client(producer.client())
@@ -23,3 +23,6 @@ fn apply(_: &[u8]) -> std::result::Result<(), Busy> {
     Ok(())
 }
 fn wait_for_ctrl_c() {}
+fn servers() -> String {
+    std::env::var("NAMESRV_ADDR").unwrap_or_else(|_| "127.0.0.1:9876".to_owned())
+}
