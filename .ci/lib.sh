@@ -78,11 +78,11 @@ has_java() {
     return 1
 }
 
-# Each program under tests/ that `cargo test` leaves out.
+# Each program under tests/ that `cargo test` leaves out, and `--all-targets` with it.
 clippy_of_the_suites() {
     local suites
-    suites=$(sed -n '/^\[\[test\]\]/,/^$/s/^name = "\(.*\)"/--test \1/p' Cargo.toml | grep -vx -e '--test it' -e '--test stress')
-    cargo clippy $suites -- -D warnings
+    suites=$(sed -n '/^\[\[test\]\]/,/^$/s/^name = "\(.*\)"/--test \1/p' Cargo.toml)
+    cargo clippy --all-features $suites -- -D warnings
 }
 
 # Without dev-dependencies, whose crates may want a newer compiler than the library does.

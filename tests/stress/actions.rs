@@ -1,7 +1,8 @@
 //! What threads do to the clients and consumers of each other, and an operator to their broker.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use rocketmq_sync::broker::{Broker, Lose};
@@ -9,8 +10,8 @@ use rocketmq_sync::consumer::LocalOffsets;
 use rocketmq_sync::testing::protocol::RemotingCommand;
 use rocketmq_sync::testing::protocol::headers::ResetOffset;
 use rocketmq_sync::{
-    Batch, Client, ConsumeFrom, ConsumeStatus, Message, MessageModel, Producer, PullConsumer, PushConsumer,
-    RequestCode,
+    Batch, Client, ConsumeFrom, ConsumeStatus, ErrorKind, Message, MessageModel, Producer, PullConsumer,
+    PushConsumer, RequestCode, Result,
 };
 
 use crate::pool::Pool;
@@ -35,6 +36,8 @@ pub struct World {
     consumed: [AtomicU64; 4],
     /// Consumers that were dropped or stopped by a listener.
     ended_within: AtomicU64,
+    /// Why something did not start, and how often.
+    refused: Mutex<HashMap<ErrorKind, u64>>,
 }
 
 impl World {
@@ -52,6 +55,7 @@ impl World {
             watched: Watched::default(),
             consumed: Default::default(),
             ended_within: AtomicU64::new(0),
+            refused: Mutex::default(),
         }
     }
 
@@ -82,9 +86,8 @@ impl World {
             19 if self.producers.len() < 4 => watched.call("a producer's start", || {
                 let Some(client) = self.clients.any(random) else { return };
                 let group = format!("producer-{}", random.below(3));
-                if let Ok(producer) = Producer::builder(group).client(&client).send_timeout(SHORT).start() {
-                    self.producers.add(producer);
-                }
+                let producer = Producer::builder(group).client(&client).send_timeout(SHORT).start();
+                self.add(&self.producers, producer);
             }),
             20 => watched.call("a producer's end", || drop(self.producers.take(random))),
             21..=26 => watched.call("sending", || self.send(random)),
@@ -99,9 +102,7 @@ impl World {
             .start_timeout(Duration::from_secs(2))
             .cache_limit(64 << 10)
             .start();
-        if let Ok(client) = client {
-            self.clients.add(client);
-        }
+        self.add(&self.clients, client);
     }
 
     fn start_consumer(self: &Arc<Self>, random: &mut Random) {
@@ -113,7 +114,7 @@ impl World {
             .consume_from(ConsumeFrom::FirstOffset)
             .consume_threads(1 + random.index(4))
             .suspend_time(Duration::from_millis(10))
-            .commit_interval(Duration::from_millis(50))
+            .commit_interval(Duration::from_millis(100))
             .pull_threshold_messages(50);
         let listener = self.listener(mode, random.next());
         let consumer = match mode {
@@ -126,9 +127,7 @@ impl World {
                 .start(),
         };
         // Of one group there is one consumer on a client, and the client may have been shut down meanwhile.
-        if let Ok(consumer) = consumer {
-            self.consumers.add(consumer);
-        }
+        self.add(&self.consumers, consumer);
     }
 
     fn listener(
@@ -151,7 +150,8 @@ impl World {
                 }),
                 4..=6 => world.watched.call("sending in a listener", || world.send(&mut random)),
                 7..=12 => world.change(&mut random),
-                13 => panic!("a listener in a bad mood"),
+                // A panic that is not told on the screen.
+                13 => std::panic::resume_unwind(Box::new("a listener in a bad mood")),
                 14..=20 => return ConsumeStatus::ReconsumeLater,
                 _ => {}
             }
@@ -199,8 +199,13 @@ impl World {
             .consume_from(ConsumeFrom::FirstOffset)
             .auto_commit(random.below(2) == 0)
             .start();
-        if let Ok(reader) = reader {
-            self.readers.add(reader);
+        self.add(&self.readers, reader);
+    }
+
+    fn add<T>(&self, pool: &Pool<T>, started: Result<T>) {
+        match started {
+            Ok(one) => pool.add(one),
+            Err(error) => *self.refused.lock().unwrap().entry(error.kind()).or_default() += 1,
         }
     }
 
@@ -235,7 +240,7 @@ impl World {
     /// What happens to the broker. One thread does it.
     pub fn operate(self: &Arc<Self>, random: &mut Random) {
         let topic = TOPICS[random.index(TOPICS.len())];
-        self.watched.call("the operator's turn", || match random.below(40) {
+        self.watched.call("the operator's turn", || match random.below(150) {
             0 => self.broker.cut_connections(),
             1 => self.broker.restart().unwrap(),
             2 => self.broker.restart_losing(Lose::Locks).unwrap(),
@@ -290,6 +295,7 @@ impl World {
         let ended = self.ended_within.load(Ordering::Relaxed);
         let consumed: Vec<u64> = self.consumed.iter().map(|count| count.load(Ordering::Relaxed)).collect();
         println!("consumed {MODES:?} {consumed:?}, {ended} consumers ended by listeners");
+        println!("starts that failed: {:?}", self.refused.lock().unwrap());
         assert!(consumed.iter().all(|count| *count > 0) && ended > 0);
     }
 }

@@ -47,7 +47,7 @@ pub fn run(watched: &Watched) {
         for circle in &circles {
             println!("a deadlock of {} threads:", circle.len());
             for waiting in circle {
-                println!("  thread {}:", waiting.thread_id());
+                println!("  {:?}:", waiting.thread_id());
                 ours(&format!("{:?}", waiting.backtrace())).for_each(|line| println!("    {line}"));
             }
         }
