@@ -60,6 +60,9 @@ impl Producer {
     /// Sends a message, and returns when a broker has stored it. What fails is tried again on another broker, within
     /// the send timeout.
     ///
+    /// A broker that did not answer in time, or said that it is busy, may have stored the message all the same: what was
+    /// tried again may be there twice, with one [`message_id`](SendReceipt::message_id).
+    ///
     /// # Errors
     /// `InvalidInput` for a message that no broker would take; `TopicNotFound` if the topic is missing and is not
     /// created; else what came of each attempt. The text says so if the message may have been stored all the same.

@@ -1,16 +1,13 @@
 //! Which name server is believed.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::between::Between;
 use crate::support::{SOON, Seen, advance_until, billing, next_event, orders, put};
-use crate::wire::Wire;
 use rocketmq_sync::broker::{Broker, Clock};
 use rocketmq_sync::consumer::Event;
-use rocketmq_sync::testing::protocol::{Encoding, FrameDecoder, MAX_FRAME, RemotingCommand, encode};
-use rocketmq_sync::{Client, ErrorKind, Producer, RequestCode, ResponseCode};
+use rocketmq_sync::{Client, ErrorKind, Producer, ResponseCode};
 
 /// One that answers and knows no topic, as one that was retired or has just been started.
 fn empty() -> Broker {
@@ -105,7 +102,13 @@ const LOGICAL: &[u8] = br#"{"brokerDatas":[],"queueDatas":[],"topicQueueMappingB
 #[test]
 fn a_static_topic_is_refused_at_the_start_and_told_of_later() {
     let broker = orders(1);
-    let client = Client::builder().name_servers(with_a_static_topic(&broker)).start().unwrap();
+    let between = Between::clients_and(broker.name_server(), |request, answer| {
+        if request.fields.get("topic") == Some("logical") {
+            answer.code = ResponseCode::SUCCESS.0;
+            answer.body = LOGICAL.to_vec();
+        }
+    });
+    let client = Client::builder().name_servers(&between.address).start().unwrap();
     let error = billing().client(&client).subscribe("logical", "*").consume_concurrently(|_| ()).start();
     let error = error.unwrap_err();
     assert_eq!((error.kind(), error.topic()), (ErrorKind::InvalidInput, Some("logical")), "{error}");
@@ -122,39 +125,4 @@ fn a_static_topic_is_refused_at_the_start_and_told_of_later() {
     put(&broker, 0..5);
     seen.wait(5);
     assert!(consumer.shutdown(SOON).is_clean());
-}
-
-/// Passes on what the broker's name server says of all others.
-fn with_a_static_topic(broker: &Broker) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (address, behind) = (listener.local_addr().unwrap().to_string(), broker.name_server());
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let (stream, behind) = (stream.unwrap(), behind.clone());
-            std::thread::spawn(move || answer_routes(stream, &behind));
-        }
-    });
-    address
-}
-
-fn answer_routes(mut stream: TcpStream, behind: &str) {
-    let (mut wire, mut decoder) = (Wire::connect(behind), FrameDecoder::new(MAX_FRAME));
-    let mut buffer = [0; 4096];
-    while let Ok(n @ 1..) = stream.read(&mut buffer) {
-        decoder.feed(&buffer[..n]);
-        while let Some(frame) = decoder.next_frame().unwrap() {
-            let request = frame.command().unwrap();
-            let opaque = request.opaque;
-            let of_logical = request.request_code() == RequestCode::GET_ROUTEINFO_BY_TOPIC
-                && request.fields.get("topic") == Some("logical");
-            let mut answer = match of_logical {
-                true => RemotingCommand::response(ResponseCode::SUCCESS, opaque).body(LOGICAL.to_vec()),
-                false => wire.call(request),
-            };
-            answer.opaque = opaque;
-            let mut bytes = Vec::new();
-            encode(&answer, Encoding::Json, &mut bytes).unwrap();
-            stream.write_all(&bytes).unwrap();
-        }
-    }
 }

@@ -8,7 +8,7 @@ use crate::support::{
     SOON, Seen, billing, body, client_by_hand, free_address, orders, orders_by_hand, put, queue, until,
 };
 use crate::wire::{Wire, message};
-use rocketmq_sync::broker::{Broker, Cluster};
+use rocketmq_sync::broker::{Broker, Cluster, Fault, Reaction};
 use rocketmq_sync::consumer::Event;
 use rocketmq_sync::testing::message::sys_flag;
 use rocketmq_sync::testing::protocol::body::{ConsumeMessageDirectlyResult, DirectResult};
@@ -172,6 +172,7 @@ fn n13_a_consumer_may_start_before_its_broker_and_its_topic() {
         matches!(event, Event::TopicMissing { .. }).then_some(())
     });
     broker.set_queues("orders", 2);
+    crate::support::next_event(&mut events, "ready", |event| matches!(event, Event::Ready).then_some(()));
     put(&broker, 0..10);
     seen.wait(10);
     broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
@@ -228,6 +229,31 @@ fn f1_no_pull_comes_before_the_heartbeat_with_its_subscription() {
         assert!(!request.answer.is_some_and(|code| strangers.contains(&code)), "{request:?}");
     }
     assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// A broker that says that it does not know the subscription, or an older one, is told it and asked again at once.
+#[test]
+fn f1_a_broker_that_does_not_know_the_subscription_is_told_it_at_once() {
+    for code in [ResponseCode::SUBSCRIPTION_NOT_LATEST, ResponseCode::SUBSCRIPTION_NOT_EXIST] {
+        let broker = orders(1);
+        let forgotten = Fault::on(RequestCode::PULL_MESSAGE, Reaction::Reply(code)).topic("orders");
+        let fault = broker.fault(forgotten);
+        let heartbeat = broker.fault(Fault::on(RequestCode::HEART_BEAT, Reaction::Observe).skip(1));
+        put(&broker, 0..1);
+        let seen = Seen::default();
+        let consumer = billing()
+            .name_servers(broker.name_server())
+            .consume_concurrently(seen.listener())
+            .start()
+            .unwrap();
+        fault.wait_hits(1, SOON).unwrap();
+        let began = Instant::now();
+        heartbeat.wait_hits(1, SOON).unwrap();
+        seen.wait(1);
+        // The next heartbeat in its turn would be half a minute later.
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+        assert!(consumer.shutdown(SOON).is_clean());
+    }
 }
 
 /// Topics come and go while it runs; the queues of the others are not disturbed.

@@ -8,7 +8,7 @@ use crate::support::{
     Gate, Seen, advance_until, billing, client_by_hand, orders, orders_by_hand, put, queue, until,
 };
 use crate::wire::{SOON, Wire};
-use rocketmq_sync::broker::Broker;
+use rocketmq_sync::broker::{Broker, Fault, Reaction};
 use rocketmq_sync::consumer::{PushConsumerBuilder, TopicStats};
 use rocketmq_sync::testing::protocol::body::{
     ConsumeMessageDirectlyResult, ConsumerRunningInfo, DirectResult, GetConsumerStatusBody,
@@ -198,6 +198,22 @@ fn m5_the_thread_list_says_what_each_thread_is_doing() {
     until("a thread that has ended is not listed", || {
         running_info(&broker, true).jstack.unwrap().matches("rmq-consume-").count() == 1
     });
+    assert!(consumer.shutdown(SOON).is_clean());
+}
+
+#[test]
+fn m5_what_went_wrong_last_with_a_queue_is_said() {
+    let broker = orders(1);
+    let fault = Fault::on(RequestCode::PULL_MESSAGE, Reaction::Reply(ResponseCode::SYSTEM_ERROR));
+    broker.fault(fault.topic("orders").forever());
+    let consumer = billing().name_servers(broker.name_server()).consume_concurrently(|_| ()).start().unwrap();
+    until("the last error is told", || {
+        let remark = running_info(&broker, false).user_consumer_info.unwrap().remove("orders@broker-a:0");
+        remark.is_some_and(|remark| remark.contains("last error:") && remark.contains("SYSTEM_ERROR"))
+    });
+    let queues = consumer.stats().queues;
+    let error = queues.iter().find(|one| one.queue == queue(0)).and_then(|one| one.last_error.clone());
+    assert!(error.unwrap().contains("SYSTEM_ERROR"));
     assert!(consumer.shutdown(SOON).is_clean());
 }
 

@@ -52,6 +52,33 @@ fn secrets_reach_no_log_and_no_debug() {
     });
 }
 
+#[test]
+fn a1_who_believes_anybody_is_warned() {
+    alone("secrets::a1_who_believes_anybody_is_warned", || {
+        log::set_logger(&LOG).unwrap();
+        log::set_max_level(LevelFilter::Warn);
+        let authority = Authority::new("the authority");
+        authority.sign("server", "somebody else");
+        let (certificate, key) = (authority.path("server.pem"), authority.path("server.key"));
+        let broker = Broker::builder().topic("orders", 1).tls_files(certificate, key).start().unwrap();
+        let client = || Client::builder().name_servers(broker.name_server());
+        client().tls(Tls::ca_file(authority.ca())).start().unwrap_err();
+        assert!(!LOG.0.lock().unwrap().contains("pose as the server"));
+        let client = client().tls(Tls::insecure()).start().unwrap();
+        Producer::builder("shop")
+            .client(&client)
+            .start()
+            .unwrap()
+            .send(&Message::new("orders", "x"))
+            .unwrap();
+        let log = LOG.0.lock().unwrap();
+        assert!(
+            log.lines().any(|line| line.starts_with("WARN") && line.contains("pose as the server")),
+            "{log}"
+        );
+    });
+}
+
 /// Everything that can be printed, of a run with good and wrong credentials.
 fn run(authority: &Authority) -> String {
     let mut printed = String::new();

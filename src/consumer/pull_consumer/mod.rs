@@ -171,10 +171,12 @@ impl PullConsumer {
         asking::queues(self.core(), topic)
     }
 
-    /// Subscribes a topic, or changes its filter. Returns at once; its queues follow.
+    /// Subscribes a topic, or changes its filter. Returns at once, with an SQL92 filter when a broker has accepted it; its
+    /// queues follow.
     ///
     /// # Errors
-    /// `InvalidInput` for a bad topic or filter, and if queues are assigned; `Closed` after the shutdown.
+    /// `InvalidInput` for a bad topic or filter, and if queues are assigned; with an SQL92 filter as
+    /// [`PushConsumer::subscribe`](crate::PushConsumer::subscribe); `Closed` after the shutdown.
     pub fn subscribe(&self, topic: impl Into<String>, filter: impl Into<Filter>) -> Result<()> {
         self.check_open()?;
         self.check_member()?;

@@ -293,7 +293,8 @@ impl PushConsumerBuilder {
     ///
     /// # Errors
     /// `Config` with all mistakes of the settings. `TopicNotFound` for a topic that does not exist after it was asked
-    /// for again for a second (not with `connect_in_background`). `Unreachable` or `Timeout` with every server that
+    /// for again for a second, `InvalidInput` for a static topic and for a filter that the broker cannot read, `Broker`
+    /// if it does not filter by properties (none of them with `connect_in_background`). `Unreachable` or `Timeout` with every server that
     /// was tried. `Closed` if the shared client was shut down.
     pub fn start(self) -> Result<PushConsumer> {
         let (parsed, mistakes) = self.check();
