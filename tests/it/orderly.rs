@@ -109,37 +109,37 @@ fn as_another(broker: &Broker, code: RequestCode) -> bool {
         && LockBatchAnswer::read(&answer.body).unwrap().lock_ok_mq_set == [queue(0)]
 }
 
+fn all_locked(consumer: &PushConsumer) -> bool {
+    // The retry topic comes when its broker has made it.
+    let stats = consumer.stats();
+    stats.queues.iter().filter(|one| one.queue.topic() == "orders").all(|one| one.locked)
+}
+
 fn waiting_for_lock(consumer: &PushConsumer) -> bool {
     let stats = consumer.stats();
     let of_orders = stats.queues.iter().find(|one| one.queue == queue(0));
     of_orders.is_some_and(|one| one.waiting == Some(Waiting::NoLock) && !one.locked)
 }
 
+/// Also before any lock is renewed: time stands still here.
 #[test]
 fn l1_each_queue_is_consumed_in_order_by_one_call_at_a_time() {
-    let broker = orders(4);
+    let broker = orders_by_hand(4);
     for n in 0..400 {
         broker.put(&Message::new("orders", n.to_string()).queue(&queue(n % 4))).unwrap();
     }
     let lanes = Lanes::default();
-    let begun = Instant::now();
-    let first = Arc::new(Mutex::new(None));
-    let noted = first.clone();
+    let client = client_by_hand(&broker);
     let consumer = billing()
-        .name_servers(broker.name_server())
+        .client(&client)
         .consume_batch_size(3)
-        .consume_orderly(lanes.listener(move |_| {
-            noted.lock().unwrap().get_or_insert(begun.elapsed());
-            ConsumeStatus::Success
-        }))
+        .consume_orderly(lanes.listener(|_| ConsumeStatus::Success))
         .start()
         .unwrap();
-    consumed(&broker);
+    until("all are consumed", || consumer.stats().succeeded == 400);
     lanes.assert_all(100);
-    assert!(first.lock().unwrap().unwrap() < 10 * SECOND, "not after the first renewal of the locks");
-    let stats = consumer.stats();
-    assert_eq!((stats.succeeded, stats.failed), (400, 0));
-    assert!(stats.queues.iter().all(|one| one.locked), "{stats:?}");
+    assert_eq!(consumer.stats().failed, 0);
+    assert!(all_locked(&consumer), "{:?}", consumer.stats());
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
@@ -399,7 +399,7 @@ fn l7_the_answer_to_a_lock_is_read_for_what_it_says() {
     let consumer = start(&broker, lanes.listener(|_| ConsumeStatus::Success));
     consumed(&broker);
     lanes.assert_all(10);
-    assert!(consumer.stats().queues.iter().all(|one| one.locked), "{:?}", consumer.stats());
+    assert!(all_locked(&consumer), "{:?}", consumer.stats());
     assert!(consumer.shutdown(SOON).is_clean());
     assert_eq!((holder(&broker, 0), holder(&broker, 1)), (None, None));
 }
@@ -496,11 +496,10 @@ fn r12_a_call_in_order_that_takes_ten_minutes_keeps_its_queue() {
     };
     let before = generation();
     let requests = || broker.inspect().requests(RequestCode::LOCK_BATCH_MQ);
-    for _ in 0..31 {
+    while broker.clock().now().duration_since(began).unwrap() < 600 * SECOND {
         let renewals = requests();
-        advance_until(broker.clock(), 10 * SECOND, "a renewal", || requests() > renewals);
+        advance_until(broker.clock(), 5 * SECOND, "a renewal", || requests() > renewals);
     }
-    assert!(broker.clock().now().duration_since(began).unwrap() > 600 * SECOND);
     assert_eq!((generation(), seen.len()), (before, 1));
     assert_eq!(holder(&broker, 0).as_deref(), Some(client.client_id()));
     gate.open();
