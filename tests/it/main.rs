@@ -38,7 +38,6 @@ mod pains;
 mod producer;
 mod programs;
 mod programs_run;
-mod proxy;
 mod pull;
 mod pull_random;
 mod quiet;

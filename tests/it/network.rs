@@ -3,13 +3,13 @@
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use crate::proxy::Proxy;
+use crate::between::Between;
 use crate::support::{
-    SOON, Seen, billing, body, client_by_hand, free_address, orders, orders_by_hand, put, queue, until,
+    Gate, SOON, Seen, billing, body, client_by_hand, free_address, orders, orders_by_hand, put, queue, until,
 };
 use crate::wire::{Wire, message};
-use rocketmq_sync::broker::{Broker, Cluster, Fault, Reaction};
-use rocketmq_sync::consumer::Event;
+use rocketmq_sync::broker::{Broker, Cluster, Fault, Lose, Reaction};
+use rocketmq_sync::consumer::{Event, Waiting};
 use rocketmq_sync::testing::message::sys_flag;
 use rocketmq_sync::testing::protocol::body::{ConsumeMessageDirectlyResult, DirectResult};
 use rocketmq_sync::testing::protocol::headers::{ConsumeMessageDirectly, SendMessage};
@@ -102,8 +102,8 @@ fn n1_a_broker_that_moves_is_followed_before_the_next_route_is_due() {
 #[test]
 fn n1_fifty_groups_follow_a_broker_that_has_moved() {
     let broker = orders(1);
-    let proxy = Proxy::to(broker.name_server());
-    broker.advertise_as(&proxy.address);
+    let between = Between::clients_and(broker.name_server(), |_, _| {});
+    broker.advertise_as(&between.address);
     let client = Client::builder()
         .name_servers(broker.name_server())
         .route_interval(Duration::from_millis(500))
@@ -118,7 +118,7 @@ fn n1_fifty_groups_follow_a_broker_that_has_moved() {
         .collect();
     put(&broker, 0..1);
     seen.wait(50);
-    proxy.swallow();
+    between.swallow();
     put(&broker, 1..2);
     broker.advertise_as(&broker.name_server());
     let began = Instant::now();
@@ -127,6 +127,55 @@ fn n1_fifty_groups_follow_a_broker_that_has_moved() {
     assert!(seen.counts().values().all(|count| *count == 50), "{:?}", seen.counts());
     assert!(client.shutdown(SOON).is_clean());
     drop(consumers);
+}
+
+/// The broker starts anew at another address, without its locks: nothing of its queues begins before they are granted
+/// anew, although nobody has closed a connection.
+#[test]
+fn n1_in_order_a_broker_that_has_moved_is_asked_for_its_locks_first() {
+    let broker = orders(1);
+    let between = Between::clients_and(broker.name_server(), |_, _| {});
+    broker.advertise_as(&between.address);
+    let client = Client::builder()
+        .name_servers(broker.name_server())
+        .route_interval(Duration::from_millis(200))
+        .start()
+        .unwrap();
+    put(&broker, 0..30);
+    let (seen, gates) = (Seen::default(), [Gate::default(), Gate::default()]);
+    let (noting, passing) = (seen.clone(), gates.clone());
+    let consumer = billing()
+        .client(&client)
+        .consume_orderly(move |batch| {
+            noting.note(batch);
+            if body(&batch[0]) == "5" {
+                passing[0].pass();
+            }
+        })
+        .start()
+        .unwrap();
+    gates[0].wait_for(1);
+    between.swallow();
+    let grant = gates[1].clone();
+    let asked = broker.fault(
+        Fault::on(RequestCode::LOCK_BATCH_MQ, Reaction::Ignore).when(move |_| !grant.is_open()).forever(),
+    );
+    broker.restart_losing(Lose::Locks).unwrap();
+    broker.advertise_as(&broker.name_server());
+    asked.wait_hits(1, SOON).unwrap();
+    gates[0].open();
+    until("the call has ended", || consumer.stats().busy_threads == 0);
+    until("the lock is waited for", || {
+        let stats = consumer.stats();
+        stats.queues.iter().any(|one| one.queue == queue(0) && one.waiting == Some(Waiting::NoLock))
+    });
+    assert_eq!(seen.len(), 6);
+    gates[1].open();
+    seen.wait(30);
+    let order: Vec<String> = seen.messages().iter().map(|message| body(message).to_owned()).collect();
+    assert_eq!(order, (0..30).map(|n| n.to_string()).collect::<Vec<_>>());
+    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    assert!(consumer.shutdown(SOON).is_clean());
 }
 
 #[test]

@@ -120,6 +120,10 @@ impl Gate {
         self.0.1.notify_all();
     }
 
+    pub fn is_open(&self) -> bool {
+        self.0.0.lock().unwrap().0
+    }
+
     /// Waits until so many have come to it.
     pub fn wait_for(&self, n: usize) {
         let state = self.0.0.lock().unwrap();
