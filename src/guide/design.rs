@@ -43,7 +43,7 @@
 //!
 //! `cargo test` runs the deciding parts of several consumers against model brokers, in virtual time and by seeds, and
 //! asks at every step whether a promise is broken; mistakes that are put in on purpose show that the questions find
-//! them (`consumer/sim.rs`). `ROCKETMQ_SIM_SEEDS=20000 cargo test --release --lib sim::` runs more of it, and
+//! them (`consumer/sim.rs`). `ROCKETMQ_SIM_SECONDS=60 cargo test --release --lib sim::promises` runs more of it, and
 //! `ROCKETMQ_SIM_SEED` repeats one run and tells all that happened. What it cannot see is tried with real threads and
 //! sockets (`tests/it/*random.rs`, longer with `.ci/random`), who waits for whom by many threads that do everything at once
 //! while deadlocks are looked for (`.ci/stress`), and the memory order of what threads share by

@@ -1,6 +1,7 @@
 //! What is true, and what must never be: the promises, checked against it at every step.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::consumer::pulls::generation;
@@ -20,8 +21,10 @@ pub(super) struct Ledger {
     in_hand: BTreeSet<(u64, i64)>,
     /// When a member asked last for the stored offset of a queue.
     asked: BTreeMap<(usize, usize), Instant>,
-    /// The last commit of each member and queue that its broker got.
-    arrived: BTreeMap<(usize, usize), i64>,
+    /// The last word of each member about each queue that its broker got: of the commits that have arrived the one that
+    /// was sent last, by the number of its request. What it overtook on the way says nothing. `None`: the broker may
+    /// have lost it since.
+    arrived: BTreeMap<(usize, usize), (u64, Option<i64>)>,
     fences: BTreeMap<usize, Fence>,
     /// Queues whose stored offset was taken back by the late commit of a member, how many more messages may mend that,
     /// and when the next is sent.
@@ -37,8 +40,23 @@ pub(super) struct Pages {
     low: i64,
 }
 
+/// A generation as the log of a run calls it.
+#[derive(Clone, Copy)]
+pub(super) struct Short(Option<usize>);
+
+impl fmt::Display for Short {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(number) => write!(f, "#{number}"),
+            None => f.write_str("#?"),
+        }
+    }
+}
+
 /// What one generation of a queue, of one member, has done.
 struct Generation {
+    /// Of how many.
+    number: usize,
     member: usize,
     queue: usize,
     start: i64,
@@ -109,8 +127,8 @@ impl Ledger {
     }
 
     /// A name for a generation that is the same whenever the run is repeated.
-    pub(super) fn short(&self, id: u64) -> String {
-        format!("#{}", self.generations.range(..=id).count())
+    pub(super) fn short(&self, id: u64) -> Short {
+        Short(self.generations.get(&id).map(|generation| generation.number))
     }
 
     /// Everything below it is finished.
@@ -127,6 +145,7 @@ impl Ledger {
     pub(super) fn begin(&mut self, id: u64, member: usize, queue: usize, start: i64, now: Instant) {
         let low = start;
         let new = Generation {
+            number: self.generations.len() + 1,
             member,
             queue,
             start,
@@ -259,11 +278,15 @@ impl Ledger {
         &mut self,
         member: usize,
         queue: usize,
+        call: u64,
         to: i64,
         before: Option<i64>,
         now: Instant,
     ) {
-        self.arrived.insert((member, queue), to);
+        let word = self.arrived.entry((member, queue)).or_default();
+        if call > word.0 {
+            *word = (call, Some(to));
+        }
         let low = self.low(queue);
         if to > low {
             let name = self.name(queue).clone();
@@ -278,7 +301,9 @@ impl Ledger {
     /// A member that owns this queue hears that the connection to its broker is lost: what was confirmed may be gone.
     pub(super) fn confirmation_is_doubtful(&mut self, member: usize, queue: &MessageQueue) {
         let queue = self.number(queue);
-        self.arrived.remove(&(member, queue));
+        if let Some((_, word)) = self.arrived.get_mut(&(member, queue)) {
+            *word = None;
+        }
     }
 
     /// Whether a late commit has taken back what another member had committed, so that one more message has to show
@@ -365,9 +390,10 @@ impl Ledger {
             }
             let (queue, low) = (one.queue, advance(&one.finished, &mut one.low, one.start));
             let stored = stored(&self.queues[queue].queue);
-            let arrived = self.arrived.get(&(member, queue)).is_some_and(|offset| *offset >= low);
+            let arrived = self.arrived.get(&(member, queue)).is_some_and(|(_, word)| *word >= Some(low));
             if arrived && stored.is_none_or(|stored| stored < low) {
-                // The last word of a former owner has come later than that of this one.
+                // The last word of a former owner has come later than that of this one, or an earlier one of this one
+                // that was long under way, be it over a connection that was lost or with a pull.
                 continue;
             }
             let one = &self.generations[id];

@@ -87,17 +87,17 @@ impl World {
             | Request::RunningInfo(_) => Reply::Refused(ResponseCode::REQUEST_CODE_NOT_SUPPORTED),
             Request::Commit(header) => {
                 let queue = find(self, &header.topic, header.queue_id);
-                self.commit(broker, member, queue, header.commit_offset);
+                self.commit(broker, member, queue, call, header.commit_offset);
                 Reply::Done
             }
         })
     }
 
-    fn commit(&mut self, broker: usize, member: usize, queue: usize, to: i64) {
+    fn commit(&mut self, broker: usize, member: usize, queue: usize, call: u64, to: i64) {
         let queue = &mut self.brokers[broker].queues[queue];
         let before = queue.committed.replace(to);
         let place = queue.ledger;
-        self.ledger.committed(member, place, to, before, self.now);
+        self.ledger.committed(member, place, call, to, before, self.now);
     }
 
     fn pulled(
@@ -110,7 +110,7 @@ impl World {
     ) -> Option<Reply> {
         let queue = self.brokers[broker].find(&header.topic, header.queue_id)?;
         if header.sys_flag & COMMIT != 0 {
-            self.commit(broker, member, queue, header.commit_offset);
+            self.commit(broker, member, queue, call, header.commit_offset);
         }
         let torn = self.quiet.is_none() && self.rng.chance(5);
         let reply = self.brokers[broker].pull(&header, queue, torn);
