@@ -103,7 +103,8 @@ pub struct Assignment {
     look_again: Option<Instant>,
     /// Of a queue that is consumed only with the broker's lock.
     lock: Option<Lock>,
-    /// If the program commits: where the queue began, which is no news.
+    /// If the program commits: where the queue began, unless that is what is stored. Whatever the broker holds, it is not
+    /// committed before the program says so.
     begun: Option<Offset>,
     /// The program went elsewhere while a commit was out: what that stores is not what it is compared with.
     stale: bool,

@@ -104,7 +104,7 @@ impl Assignment {
 
     /// Whether the broker has not confirmed, or had stored, that much.
     pub(super) fn is_news(&self, watermark: Offset) -> bool {
-        self.acked.or(self.begun).is_none_or(|known| watermark > known)
+        self.begun != Some(watermark) && self.acked.is_none_or(|known| watermark > known)
     }
 
     pub(super) fn commit(&mut self, offset: Offset, ending: Ending) -> Vec<Action> {

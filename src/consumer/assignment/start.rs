@@ -108,7 +108,7 @@ impl Assignment {
         self.doubt = Doubt::None;
         let mut actions = vec![Action::Activate { start, reason }];
         if self.policy.by_hand {
-            self.begun = Some(start);
+            self.begun = (self.acked != Some(start)).then_some(start);
             return actions;
         }
         // Otherwise a restart before the first message would evaluate the setting once more.

@@ -447,6 +447,21 @@ fn a_program_that_goes_elsewhere_is_there_at_once() {
 }
 
 #[test]
+fn a_lost_connection_does_not_commit_where_a_program_went() {
+    for reason in [StartReason::Seek, StartReason::Rebuilt] {
+        let Case { now, mut queue } = by_hand(false);
+        queue.commit_by_hand(at(7));
+        queue.committed(Ok(()), now, at(7));
+        queue.go_to(at(12), reason);
+        queue.doubt_confirmed();
+        assert_eq!(queue.doubt_commits(), [Action::Ask(Ask::Stored)]);
+        queue.stored(Ok(Some(at(7))), now);
+        assert_eq!(queue.commit_due(at(12)), [], "the program has not said that it is so far");
+        assert_eq!(queue.commit_due(at(13)), [Action::Commit(at(13))]);
+    }
+}
+
+#[test]
 fn a_correction_is_not_committed_for_a_program_that_commits_and_a_reset_is() {
     let Case { now, mut queue } = by_hand(false);
     let moved = queue.reset(at(8), StartReason::Corrected, now + REVOKE_TIME);
