@@ -1,7 +1,8 @@
 //! The promises, tried over thousands of random runs in virtual time.
 //!
 //! A run is a few members of one group, one or two model brokers, and a network that delays, drops, reorders and cuts,
-//! all driven by one agenda and one seed. Members join, leave and are killed; brokers restart with older offsets; operators
+//! all driven by one agenda and one seed. They consume concurrently, or by polling, or there is one that broadcasts and is
+//! started again and again. Members join, leave and are killed; brokers restart with older offsets; operators
 //! reset; listeners fail, hang and come back late. What decides is the real thing: [`Groups`](super::rebalance_loop) with
 //! their assignments, [`Pulls`](super::pulls) with fetching and sifting, [`SendBacks`](super::send_back), process queues
 //! with their runs and claims, and of the client what brokers were told and when heartbeats go. What is played instead:
@@ -18,6 +19,7 @@
 mod broker;
 mod checks;
 mod core;
+mod disk;
 mod faults;
 mod ledger;
 mod loops;
@@ -25,6 +27,7 @@ mod member;
 mod mutants;
 mod net;
 mod plan;
+mod polling;
 mod rng;
 mod service;
 mod stretch;

@@ -5,6 +5,8 @@
 //! meanwhile goes with the next one.
 
 mod file;
+#[cfg(all(test, not(loom)))]
+pub(super) mod played;
 #[cfg(test)]
 mod tests;
 
@@ -69,6 +71,9 @@ struct State {
 enum Keeper {
     Memory,
     File(Arc<OffsetFile>),
+    /// Somebody plays the file, and takes up the writes.
+    #[cfg(all(test, not(loom)))]
+    Played,
     Closed,
 }
 
@@ -115,6 +120,8 @@ impl LocalStore {
                 return (self.written)(tag, Ok(()));
             }
             Keeper::File(_) => {}
+            #[cfg(all(test, not(loom)))]
+            Keeper::Played => state.writing = true,
         }
         state.table.insert(queue.clone(), offset);
         state.waiting.push(tag);
@@ -162,6 +169,8 @@ impl fmt::Debug for LocalStore {
         f.write_str(match &self.state.lock().keeper {
             Keeper::Memory => "LocalStore(memory)",
             Keeper::File(_) => "LocalStore(file)",
+            #[cfg(all(test, not(loom)))]
+            Keeper::Played => "LocalStore(played)",
             Keeper::Closed => "LocalStore(closed)",
         })
     }

@@ -174,11 +174,7 @@ impl Broker {
         let (from, min, max) = (header.queue_offset, target.min, target.max());
         if let Some(to) = target.reset_to.take() {
             target.committed = Some(to);
-            let mut reply = target.pulled(ResponseCode::PULL_OFFSET_MOVED, from, to);
-            if let Reply::Pulled(pulled, _) = &mut reply {
-                pulled.remark = Some("OFFSET_RESET".into());
-            }
-            return Some(reply);
+            return Some(target.pulled(ResponseCode::PULL_OFFSET_MOVED, from, to));
         }
         if from < min || from > max {
             let next = if from < min { min } else { max };
@@ -272,7 +268,8 @@ impl Broker {
                 self.subscriptions.insert(new.topic.clone(), new.clone());
             }
         }
-        (news, self.find(RETRY_TOPIC, 0).is_none())
+        let retries = subscriptions.iter().any(|one| one.topic == RETRY_TOPIC);
+        (news, retries && self.find(RETRY_TOPIC, 0).is_none())
     }
 
     /// A restart: what was in memory only is gone.

@@ -33,7 +33,7 @@ impl World {
                     Some((4, format!("{number} owns {name} as {}, which {wrong}", self.ledger.short(*id))));
             }
             let (load, limits) = (queue.load(), queue.limits());
-            if load.messages >= limits.messages + batch || load.span >= limits.span + batch {
+            if load.messages >= limits.messages + batch || load.span >= limits.span.saturating_add(batch) {
                 problem =
                     Some((5, format!("{number} has {load:?} of {}, allowed are {limits:?}", queue.queue())));
             }
@@ -68,7 +68,7 @@ impl World {
             State::Parked { why } => match why {
                 Pause::FlowControl => is_high(&queue.load(), queue) || self.will_move(member, queue),
                 Pause::CacheLimit => core.budget().is_exhausted() && queue.load().bytes > 0,
-                Pause::Suspended => core.is_suspended(),
+                Pause::Suspended => core.is_suspended() || core.is_paused(queue.queue()),
                 Pause::NoRoute => core.broker_address(queue.queue().broker_name(), Role::Master).is_none(),
                 // News of a heartbeat come by way of the rebalance loop.
                 Pause::NoHeartbeat => !told() || !member.rebalance.items.is_empty(),
@@ -111,13 +111,11 @@ impl World {
                 member.links.iter_mut().for_each(|link| link.down_until = now);
                 member.core.fragile.set(0);
                 self.suspend(number, false);
+                self.resume(number);
             }
         }
         for broker in &mut self.brokers {
             broker.down_until = broker.down_until.min(self.now);
-        }
-        if self.live().is_empty() {
-            self.join();
         }
         self.later(LOOK_EVERY, Happening::Settled);
     }
@@ -125,6 +123,9 @@ impl World {
     /// Whether everything has been consumed and committed, and every queue has one owner.
     pub(super) fn look_whether_settled(&mut self) {
         let Some(since) = self.quiet else { return };
+        if self.live().is_empty() && self.has_room() {
+            self.join();
+        }
         if self.is_consumed() {
             if self.last_words {
                 self.over = true;
@@ -158,7 +159,7 @@ impl World {
         for broker in 0..self.brokers.len() {
             for queue in 0..self.brokers[broker].queues.len() {
                 let one = &self.brokers[broker].queues[queue];
-                let (max, committed, place) = (one.max(), one.committed, one.ledger);
+                let (max, committed, place) = (one.max(), self.stored(broker, queue), one.ledger);
                 let topic = one.queue.topic().to_owned();
                 let owners = self
                     .members

@@ -1,7 +1,7 @@
 //! What stands in for the core of a consumer: it shows the deciding parts a world, and takes down what they ask of it.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +12,7 @@ use crate::client::{Namespace, Role, Told};
 use crate::consumer::budget::{Budget, OnRelease};
 use crate::consumer::core::Totals;
 use crate::consumer::events::Event;
+use crate::consumer::local::LocalStore;
 use crate::consumer::outside::{Outside, Request, Subscriptions};
 use crate::consumer::process_queue::ProcessQueue;
 use crate::consumer::pull_loop::PullEvent;
@@ -66,6 +67,12 @@ pub(super) struct SimCore {
     settings: Settings,
     budget: Arc<Budget>,
     freed: Arc<AtomicBool>,
+    /// Of one that keeps its offsets itself.
+    pub(super) local: Option<Arc<LocalStore>>,
+    /// Of one that a program polls: whether what it got is committed without its word.
+    pub(super) auto: Option<bool>,
+    /// What the program has paused.
+    pub(super) paused: RefCell<BTreeSet<MessageQueue>>,
     totals: Totals,
     /// What brokers have acknowledged; the real thing.
     pub(super) told: Told,
@@ -99,6 +106,9 @@ impl SimCore {
             settings,
             budget: Arc::new(Budget::new(cache, Arc::default(), on_release)),
             freed,
+            local: None,
+            auto: None,
+            paused: RefCell::default(),
             totals: Totals::default(),
             told: Told::default(),
             seen: RefCell::new(seen),
@@ -200,6 +210,18 @@ impl Outside for SimCore {
 
     fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    fn local_store(&self) -> Option<&Arc<LocalStore>> {
+        self.local.as_ref()
+    }
+
+    fn polled(&self) -> Option<bool> {
+        self.auto
+    }
+
+    fn is_paused(&self, queue: &MessageQueue) -> bool {
+        self.paused.borrow().contains(queue)
     }
 
     fn subscriptions(&self) -> Arc<Subscriptions> {

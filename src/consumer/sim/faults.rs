@@ -74,7 +74,9 @@ impl World {
         for (topic, filter) in &self.filters {
             subscriptions.insert(topic.as_str().into(), subscription(topic, filter, self.version));
         }
-        subscriptions.insert(RETRY_TOPIC.into(), subscription(RETRY_TOPIC, "*", self.version));
+        if self.plan.has_retries() {
+            subscriptions.insert(RETRY_TOPIC.into(), subscription(RETRY_TOPIC, "*", self.version));
+        }
         let credulous = self.is(Mutant::PullBeforeHeartbeat).then(|| vec![None; self.brokers.len()]);
         let seen = Seen {
             base: self.base,
@@ -85,7 +87,9 @@ impl World {
             credulous,
         };
         let rng = Rng::new(self.rng.next());
-        let core = SimCore::new(number, self.plan.settings.clone(), self.plan.cache, seen, rng);
+        let mut core = SimCore::new(number, self.plan.settings.clone(), self.plan.cache, seen, rng);
+        core.local = self.open_disk();
+        core.auto = self.plan.polled;
         core.fragile.set(if self.quiet.is_some() { 0 } else { 3 });
         let member = Member::new(core, self.brokers.len(), self.now);
         self.note(|| format!("{number} joins"));
@@ -98,6 +102,7 @@ impl World {
             topics.into_iter().for_each(|topic| self.name_server_answers(number, topic));
         }
         self.later(Duration::from_secs(10), Happening::RoutePoll(number));
+        self.begin_program(number);
     }
 
     /// A message is sent to some queue.
@@ -129,7 +134,7 @@ impl World {
         let broker = self.rng.below(self.brokers.len());
         match (kind, member) {
             (Kind::Join, _) => {
-                if live.len() < self.plan.most_members {
+                if live.len() < self.plan.most_members && self.has_room() {
                     self.join();
                 }
             }
@@ -158,6 +163,7 @@ impl World {
                 self.for_control(member, ForControl::Tell(crate::client::Notice::ConsumerIdsChanged));
             }
         }
+        self.maybe_begin_anew();
         let pause = self.plan.pause.mul_f64(0.2 + 1.6 * self.rng.fraction());
         self.later(pause, Happening::Trouble);
     }
@@ -179,6 +185,9 @@ impl World {
         let owned = self.ledger.open_ones(number);
         if let Some(member) = &mut self.members[number] {
             member.leaving = Some(Leaving { report, owned, said_goodbye: false });
+            if let Some(program) = &mut member.program {
+                program.stopped = true;
+            }
         }
         let event = RebalanceEvent::Shutdown { core, listeners, end, done };
         self.for_rebalance(number, ForRebalance::Event(event));
@@ -187,7 +196,10 @@ impl World {
 
     /// A member is no more.
     pub(super) fn remove(&mut self, number: usize) {
-        let Some(member) = self.members[number].take() else { return };
+        let Some(mut member) = self.members[number].take() else { return };
+        if let Some(write) = member.writing.take() {
+            self.write_breaks_off(number, write);
+        }
         self.ledger.gone(number);
         for (broker, link) in member.links.iter().enumerate().filter(|(_, link)| link.up) {
             self.lose_calls(number, broker);

@@ -1,8 +1,12 @@
 //! What is true, and what must never be: the promises, checked against it at every step.
 
+mod polled;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::{Duration, Instant};
+
+use self::polled::Handed;
 
 use crate::consumer::pulls::generation;
 use crate::message::MessageQueue;
@@ -14,6 +18,8 @@ pub(super) struct Ledger {
     generations: BTreeMap<u64, Generation>,
     /// Where a queue of a member was told to go on, until it does.
     targets: BTreeMap<(usize, usize), i64>,
+    /// Where the program of a member wants to go on in a queue.
+    sought: BTreeMap<(usize, usize), i64>,
     /// Members and queues, with the life of the queue there, for which a broker had no stored offset.
     unstored: BTreeSet<(usize, usize, u64)>,
     /// Pulls without an answer, by tag.
@@ -68,6 +74,8 @@ struct Generation {
     accepted: Vec<i64>,
     /// It was told to go on elsewhere, so that what it had finished may come again.
     sent_elsewhere: bool,
+    /// To a program that polls.
+    handed: Handed,
 }
 
 /// What a member that has left cleanly had finished.
@@ -155,6 +163,7 @@ impl Ledger {
             low,
             accepted: Vec::new(),
             sent_elsewhere: false,
+            handed: Handed::default(),
         };
         self.generations.insert(id, new);
     }
@@ -388,7 +397,9 @@ impl Ledger {
             if one.sent_elsewhere {
                 continue;
             }
-            let (queue, low) = (one.queue, advance(&one.finished, &mut one.low, one.start));
+            let kept = one.handed.kept();
+            let low = advance(&one.finished, &mut one.low, one.start);
+            let (queue, low) = (one.queue, kept.as_ref().map_or(low, |(known, _)| *known));
             let stored = stored(&self.queues[queue].queue);
             let arrived = self.arrived.get(&(member, queue)).is_some_and(|(_, word)| *word >= Some(low));
             if arrived && stored.is_none_or(|stored| stored < low) {
@@ -406,7 +417,8 @@ impl Ledger {
             // One that was told where to go on, and still waits for a listener, goes on there whoever owned it since.
             let awaited = self.targets.keys().any(|(other, of)| *of == queue && *other != member);
             if !shared && !awaited && self.latest(member, queue) == Some(*id) {
-                let accepted = one.accepted.iter().copied().collect();
+                let accepted =
+                    kept.map_or_else(|| one.accepted.clone(), |(_, kept)| kept).into_iter().collect();
                 self.fences.insert(queue, Fence { since: now, accepted, member });
             }
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::broker::{Covered, Reply};
+use super::broker::{Covered, Queue, Reply};
 use super::core::{BROKERS, GROUP, Sink, broker_at};
 use super::member::{ForControl, ForPull, ForRebalance, Member, Outcome, Question, Route};
 use super::mutants::Mutant;
@@ -14,7 +14,7 @@ use crate::consumer::offset::Offset;
 use crate::consumer::outside::Outside;
 use crate::consumer::pull_loop::PullEvent;
 use crate::consumer::pulls::generation;
-use crate::consumer::rebalance_loop::{Answer, Request};
+use crate::consumer::rebalance_loop::{Answer, RebalanceEvent, Request};
 use crate::message::{MessageQueue, Subscription};
 use crate::protocol::ResponseCode;
 
@@ -103,7 +103,7 @@ impl World {
             self.take_down(number, id, covered);
         }
         let mut tag = tag;
-        if self.is(Mutant::GenerationNotCompared) && !current {
+        if (self.is(Mutant::GenerationNotCompared) || self.is(Mutant::SeekIgnoresPull)) && !current {
             let newest = self.newest_like(number, id);
             tag = self.members[number].as_ref().and_then(|one| one.fetching.pulls.tag(newest)).unwrap_or(tag);
         }
@@ -161,6 +161,10 @@ impl World {
             let item = self.members[number].as_mut().and_then(|member| member.rebalance.items.pop_front());
             let Some(item) = item else { break };
             match item {
+                ForRebalance::Event(RebalanceEvent::LocalOffset(tag, stored)) => {
+                    self.rebalance_answered(number, tag, &Ok(Reply::Stored(stored.map(Offset::wire))));
+                }
+                ForRebalance::Event(RebalanceEvent::Polled(core, wish)) => self.grant(number, core, wish),
                 ForRebalance::Event(event) => {
                     self.visit(number, |member| member.groups.handle(event));
                 }
@@ -349,9 +353,13 @@ impl World {
         let clean = report.is_some_and(ShutdownReport::is_clean);
         self.note(|| format!("{number} says goodbye, {report:?}"));
         if clean {
-            let queues = self.brokers.iter().flat_map(|broker| &broker.queues);
-            let stored: Vec<_> =
-                queues.map(|queue| (queue.queue.clone(), queue.reset_to.or(queue.committed))).collect();
+            let mut stored = Vec::new();
+            for (at, broker) in self.brokers.iter().enumerate() {
+                let of = |(n, queue): (usize, &Queue)| {
+                    (queue.queue.clone(), queue.reset_to.or_else(|| self.stored(at, n)))
+                };
+                stored.extend(broker.queues.iter().enumerate().map(of));
+            }
             let stored = |name: &MessageQueue| stored.iter().find(|(known, _)| known == name)?.1;
             self.ledger.left_cleanly(number, &owned, stored, now);
         }

@@ -9,7 +9,9 @@ use crossbeam_channel::Receiver;
 
 use super::broker::Reply;
 use super::core::{SimCore, Sink};
+use super::polling::Program;
 use crate::client::{Beats, ConsumeStatus, Content, Notice, ShutdownReport};
+use crate::consumer::local::played::Write;
 use crate::consumer::outside::Outside;
 use crate::consumer::process_queue::ProcessQueue;
 use crate::consumer::pull_loop::{Fetching, PullEvent};
@@ -48,6 +50,10 @@ pub(super) struct Member {
     pub(super) acknowledged: Vec<Option<BTreeMap<String, i64>>>,
     pub(super) watching: bool,
     pub(super) leaving: Option<Leaving>,
+    /// The one that polls it.
+    pub(super) program: Option<Program>,
+    /// Of its offsets, where it keeps them itself.
+    pub(super) writing: Option<Write>,
     /// Wake-ups of loops that are on the agenda already.
     pub(super) rebalance_due: Option<Instant>,
     pub(super) control_due: Option<Instant>,
@@ -172,6 +178,8 @@ impl Member {
             acknowledged: vec![None; brokers],
             watching: false,
             leaving: None,
+            program: None,
+            writing: None,
             rebalance_due: None,
             control_due: None,
             core,

@@ -1,6 +1,7 @@
 //! Mistakes that the library could make, each put in where the simulator passes something on. That each is found shows
 //! that the checks can fail.
 
+use super::plan::Mode;
 use super::stretch::Stretch;
 
 /// One mistake.
@@ -36,6 +37,27 @@ pub(super) enum Mutant {
     LossNotNoticed,
     /// Messages that could not be read count as passed.
     BrokenBytesPassed,
+    /// A broadcasting member writes down what it has fetched.
+    WrittenBeforeListener,
+    /// A broadcasting member does not wait for the disk.
+    WriteNotAwaited,
+    /// With automatic commits, what a program has just got counts as done.
+    AllowedAtOnce,
+    /// What was fetched and not handed out is committed.
+    FetchedIsCommitted,
+    /// After a seek, the answer to the pull before it counts.
+    SeekIgnoresPull,
+}
+
+impl Mutant {
+    /// In which mode it shows.
+    pub(super) fn mode(self) -> Mode {
+        match self {
+            Self::WrittenBeforeListener | Self::WriteNotAwaited => Mode::Broadcasting,
+            Self::AllowedAtOnce | Self::FetchedIsCommitted | Self::SeekIgnoresPull => Mode::Polled,
+            _ => Mode::Concurrent,
+        }
+    }
 }
 
 fn found(mutant: Mutant, promises: &[u32]) {
@@ -121,4 +143,29 @@ fn finds_that_a_lost_connection_is_not_noticed() {
 fn finds_that_unreadable_messages_are_passed() {
     // It is seen in the next commit, or before that in the next pull.
     found(Mutant::BrokenBytesPassed, &[1, 2]);
+}
+
+#[test]
+fn finds_that_local_offsets_are_written_before_the_listener_ended() {
+    found(Mutant::WrittenBeforeListener, &[1]);
+}
+
+#[test]
+fn finds_that_a_write_is_not_awaited() {
+    found(Mutant::WriteNotAwaited, &[7]);
+}
+
+#[test]
+fn finds_that_messages_are_committed_while_a_program_works_on_them() {
+    found(Mutant::AllowedAtOnce, &[1]);
+}
+
+#[test]
+fn finds_that_messages_are_committed_before_they_are_handed_out() {
+    found(Mutant::FetchedIsCommitted, &[1]);
+}
+
+#[test]
+fn finds_that_a_seek_ignores_a_pull_in_flight() {
+    found(Mutant::SeekIgnoresPull, &[1, 2, 3]);
 }

@@ -8,6 +8,16 @@ use crate::consumer::allocate::averagely;
 use crate::consumer::settings::{MessageModel, OffsetIllegal, Settings};
 use crate::message::ConsumeFrom;
 
+/// How messages are consumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Concurrent,
+    /// As broadcasting; offsets are the member's own.
+    Broadcasting,
+    /// By programs that poll.
+    Polled,
+}
+
 /// One run: how large it is, and how rough.
 #[derive(Debug)]
 pub(super) struct Plan {
@@ -33,11 +43,20 @@ pub(super) struct Plan {
     pub(super) long_calls: u64,
     pub(super) endless_calls: u64,
     pub(super) settings: Settings,
+    /// Programs poll: whether what they get is committed without their word.
+    pub(super) polled: Option<bool>,
     pub(super) cache: usize,
 }
 
 impl Plan {
-    pub(super) fn new(rng: &mut Rng) -> Self {
+    /// Whether failed messages come back by way of a retry topic.
+    pub(super) fn has_retries(&self) -> bool {
+        !self.settings.is_broadcasting() && self.polled.is_none()
+    }
+
+    /// One in this mode, or in any.
+    pub(super) fn new(rng: &mut Rng, mode: Option<Mode>) -> Self {
+        let any = rng.weighted(&[(6, Mode::Concurrent), (1, Mode::Broadcasting), (2, Mode::Polled)]);
         let brokers = rng.between(1, 2) as usize;
         let mut topics = vec![("orders", rng.between(1, 3) as usize)];
         if rng.chance(300) {
@@ -47,7 +66,7 @@ impl Plan {
         let mut trouble = |most: u64| if rng.chance(500) { 0 } else { rng.between(1, most) };
         let (drop, refuse, slow) = (trouble(60), trouble(150), trouble(300));
         let (bad_calls, long_calls, endless_calls) = (trouble(400), trouble(50), trouble(15));
-        Self {
+        let plan = Self {
             brokers,
             topics,
             members: rng.between(1, 3) as usize,
@@ -63,6 +82,12 @@ impl Plan {
             endless_calls,
             cache: if rng.chance(300) { rng.between(300, 3000) as usize } else { 1 << 20 },
             settings: settings(rng),
+            polled: None,
+        };
+        match mode.unwrap_or(any) {
+            Mode::Concurrent => plan,
+            Mode::Broadcasting => plan.broadcasting(),
+            Mode::Polled => plan.polled(rng.chance(400)),
         }
     }
 }

@@ -235,6 +235,9 @@ impl World {
             }
             member.is_busy()
         });
+        if self.is_broadcasting() {
+            self.show_late_messages_again(number);
+        }
         let Some(member) = &mut self.members[number] else { return };
         member.watching = busy == Some(true);
         if member.watching {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::broker::{Broker, Message, Reply};
 use super::core::{Deed, SimCore, Sink};
+use super::disk::Disk;
 use super::ledger::Ledger;
 use super::member::{ForControl, ForPull, ForRebalance, Member, Outcome};
 use super::mutants::Mutant;
@@ -42,6 +43,8 @@ pub(super) struct World {
     pub(super) next_message: u64,
     /// Messages that wait for their delay.
     pub(super) delayed: usize,
+    /// Of a member that keeps its offsets itself.
+    pub(super) disk: Disk,
     /// Since when nothing goes wrong any more.
     pub(super) quiet: Option<Instant>,
     /// The messages that are sent when everything has been consumed are on their way.
@@ -87,6 +90,10 @@ pub(super) enum Happening {
     Route(usize, String),
     RoutePoll(usize),
     Subscribe(usize, String),
+    /// A program that polls does the next thing.
+    Program(usize),
+    /// A write of offsets comes to its end.
+    Written(usize),
     LeaveEnd(usize),
     Gone(usize),
     Produce,
@@ -106,7 +113,7 @@ pub(super) enum Loop {
 impl World {
     pub(super) fn new(seed: u64, mutant: Option<Mutant>, base: Instant, log: bool) -> Self {
         let mut rng = Rng::new(seed);
-        let plan = Plan::new(&mut rng);
+        let plan = Plan::new(&mut rng, mutant.map(Mutant::mode));
         let mut world = Self {
             rng,
             mutant,
@@ -124,6 +131,7 @@ impl World {
             version: 1,
             next_message: 0,
             delayed: 0,
+            disk: Disk::new(),
             quiet: None,
             last_words: false,
             over: false,
@@ -237,6 +245,8 @@ impl World {
             Happening::Route(member, topic) => self.name_server_answers(member, topic),
             Happening::RoutePoll(member) => self.poll_routes(member),
             Happening::Subscribe(member, topic) => self.subscribe(member, &topic),
+            Happening::Program(member) => self.run_program(member),
+            Happening::Written(member) => self.written(member),
             Happening::LeaveEnd(member) => self.say_goodbye(member, None),
             Happening::Gone(member) => self.remove(member),
             Happening::Produce => self.produce(),
@@ -269,6 +279,9 @@ impl World {
         if core.take_freed() {
             self.for_pull(number, ForPull::Event(PullEvent::CacheFreed));
         }
+        if core.local.is_some() {
+            self.look_at_disk(number);
+        }
     }
 
     fn carry(&mut self, number: usize, deed: Deed) {
@@ -296,6 +309,9 @@ impl World {
                 let (id, start) = (queue.id(), queue.watermark().wire());
                 let place = self.ledger.number(queue.queue());
                 self.ledger.begin(id, number, place, start, self.now);
+                if self.plan.polled == Some(false) {
+                    self.ledger.is_by_hand(id);
+                }
                 let name = self.ledger.short(id);
                 self.note(|| format!("{number} owns {} from {start} as {name}", queue.queue()));
                 if let Some(member) = &mut self.members[number] {
@@ -317,9 +333,13 @@ impl World {
         }
     }
 
-    fn post_pull(&mut self, number: usize, event: PullEvent<SimCore>) {
+    pub(super) fn post_pull(&mut self, number: usize, event: PullEvent<SimCore>) {
         if let PullEvent::Detach(id) = &event {
             self.ledger.close(*id);
+            if self.plan.polled == Some(true) {
+                // What its program still has counts as done.
+                self.ledger.allow(*id);
+            }
         }
         if self.is(Mutant::NudgeLost) && matches!(event, PullEvent::Nudge(_)) {
             return;
@@ -366,6 +386,10 @@ impl World {
                     self.commit_the_watermark(number, &queue, to);
                 }
             }
+            Event::GivenUp { message } => {
+                let place = self.ledger.number(message.queue());
+                self.ledger.hold(number, place, message.queue_offset());
+            }
             Event::Disconnected { server, .. } => self.confirmations_are_doubtful(number, &server),
             Event::Revoked { queue, .. } => {
                 let place = self.ledger.number(&queue);
@@ -394,6 +418,10 @@ impl World {
             }
             (StartReason::Reset | StartReason::Corrected, _) => {
                 self.ledger.target_of(number, queue) == Some(offset)
+            }
+            (StartReason::Seek, _) => self.ledger.found(number, queue, offset),
+            (StartReason::Rebuilt, _) if self.plan.polled.is_some() => {
+                offset <= self.ledger.position_of_former(number, queue)
             }
             (StartReason::Rebuilt, _) => offset <= self.ledger.low_of_former(number, queue),
             _ => false,
