@@ -53,10 +53,11 @@ impl Place {
             let (id, offset) = (message.queue().queue_id(), message.queue_offset());
             let again = u64::from(message.reconsume_times());
             let mood = Random(moody ^ offset.unsigned_abs() ^ again << 40).next();
-            match mood % 40 {
-                0 => return ConsumeStatus::ReconsumeLater,
-                1 => panic!("a listener in a bad mood"),
-                2 => std::thread::sleep(Duration::from_millis(mood % 20)),
+            match mood % 400 {
+                0..10 => return ConsumeStatus::ReconsumeAfter(Duration::from_millis(20)),
+                // A panic that is not told on the screen; the message comes again after a second.
+                10 => std::panic::resume_unwind(Box::new("a listener in a bad mood")),
+                11..20 => std::thread::sleep(Duration::from_millis(mood % 20)),
                 _ => {}
             }
             let mut accepted = accepted.lock().unwrap();
