@@ -20,14 +20,19 @@ const GROUP: &str = "watch";
 const QUEUES: usize = 4;
 const PLACES: usize = 4;
 
-/// What was accepted at a place: by queue, how often each offset.
-type Accepted = Arc<Mutex<Vec<BTreeMap<i64, u32>>>>;
+/// What was accepted at a place.
+#[derive(Default)]
+struct Accepted {
+    /// By queue, how often each offset.
+    queues: [BTreeMap<i64, u32>; QUEUES],
+    out_of_order: Vec<(usize, i64)>,
+}
 
 /// A directory of offsets, and who uses it.
 struct Place {
     directory: tempfile::TempDir,
     consumer: Option<(PushConsumer, Events, Limits)>,
-    accepted: Accepted,
+    accepted: Arc<Mutex<Accepted>>,
     /// Somebody was cut off here, or told that something stayed undone: then some of it comes again.
     disturbed: bool,
 }
@@ -37,7 +42,7 @@ impl Place {
         Self {
             directory: tempfile::tempdir().unwrap(),
             consumer: None,
-            accepted: Arc::new(Mutex::new(vec![BTreeMap::new(); QUEUES])),
+            accepted: Arc::default(),
             disturbed: false,
         }
     }
@@ -50,7 +55,8 @@ impl Place {
         let accepted = self.accepted.clone();
         move |batch| {
             let message = &batch[0];
-            let (id, offset) = (message.queue().queue_id(), message.queue_offset());
+            let id = usize::try_from(message.queue().queue_id()).unwrap();
+            let offset = message.queue_offset();
             let again = u64::from(message.reconsume_times());
             let mood = Random(moody ^ offset.unsigned_abs() ^ again << 40).next();
             match mood % 400 {
@@ -61,23 +67,24 @@ impl Place {
                 _ => {}
             }
             let mut accepted = accepted.lock().unwrap();
-            let here = &mut accepted[usize::try_from(id).unwrap()];
-            if in_order && offset > 0 {
-                assert!(here.contains_key(&(offset - 1)), "{offset} of queue {id} comes out of order");
+            if in_order && offset > 0 && !accepted.queues[id].contains_key(&(offset - 1)) {
+                accepted.out_of_order.push((id, offset));
             }
-            *here.entry(offset).or_default() += 1;
+            *accepted.queues[id].entry(offset).or_default() += 1;
             ConsumeStatus::Success
         }
     }
 
     fn check(&mut self) {
+        let out_of_order = &self.accepted.lock().unwrap().out_of_order;
+        assert!(out_of_order.is_empty(), "out of order: {out_of_order:?}");
         let Some((consumer, events, limits)) = &mut self.consumer else { return };
         assert_bounded(&consumer.stats(), *limits);
         assert_healthy(events);
     }
 
     fn count(&self) -> usize {
-        self.accepted.lock().unwrap().iter().map(BTreeMap::len).sum()
+        self.accepted.lock().unwrap().queues.iter().map(BTreeMap::len).sum()
     }
 }
 
@@ -194,7 +201,7 @@ impl World {
         for place in &mut self.places {
             until("a place has everything", || place.count() == all);
             let accepted = place.accepted.lock().unwrap();
-            for (id, queue) in accepted.iter().enumerate() {
+            for (id, queue) in accepted.queues.iter().enumerate() {
                 let repeated: Vec<_> = queue.iter().filter(|(_, times)| **times > 1).collect();
                 assert!(repeated.is_empty() || place.disturbed, "queue {id} again: {repeated:?}");
             }

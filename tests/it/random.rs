@@ -6,7 +6,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rocketmq_sync::broker::{Broker, Lose, Reaction};
 use rocketmq_sync::consumer::Events;
-use rocketmq_sync::{Client, ConsumeFrom, ConsumeStatus, Message, PushConsumer, Result, retry_topic};
+use rocketmq_sync::{
+    Client, ConsumeFrom, ConsumeStatus, Message, PushConsumer, RequestCode, Result, retry_topic,
+};
 
 use crate::seeded::{
     CODES, GROUP_CODES, Limits, Random, Trouble, assert_bounded, assert_healthy, seed, time,
@@ -52,15 +54,19 @@ struct World {
     sent: u32,
     trouble: Trouble,
     troubled: bool,
+    /// Whether its broker comes back with older offsets, or none. Where it does, what was lost comes again, too.
+    forgetful: bool,
 }
 
 impl World {
     fn new(seed: u64) -> Result<Self> {
         let second = Duration::from_millis(50);
         let broker = Broker::builder().topic("orders", QUEUES as u32).delay_levels([second; 18]).start()?;
+        let mut random = Random(seed);
         Ok(Self {
             broker,
-            random: Random(seed),
+            forgetful: random.below(3) == 0,
+            random,
             members: Vec::new(),
             ghosts: Vec::new(),
             verdicts: Arc::default(),
@@ -145,13 +151,16 @@ impl World {
 
     fn fail(&mut self) -> Result<()> {
         self.troubled = true;
-        self.trouble.add(&self.broker, &mut self.random, &[&CODES[..], &GROUP_CODES].concat());
+        // What goes wrong with these loses messages, if it is taken for well.
+        let backs = [RequestCode::CONSUMER_SEND_MSG_BACK; 4];
+        let codes = [&CODES[..], &GROUP_CODES, &backs].concat();
+        self.trouble.add(&self.broker, &mut self.random, &codes);
         match self.random.below(15) {
             0 => self.broker.cut_connections(),
             1 => self.broker.restart()?,
             2 => self.broker.restart_losing(Lose::Members)?,
-            3 => self.broker.restart_losing(Lose::Offsets)?,
-            4 => {
+            3 if self.forgetful => self.broker.restart_losing(Lose::Offsets)?,
+            4 if self.forgetful => {
                 let ago = Duration::from_millis(self.random.below(6000));
                 self.broker.restart_losing(Lose::OffsetsSince(SystemTime::now() - ago))?;
             }
