@@ -48,7 +48,7 @@ check_the_code() {
 
 # check_under_load SIMULATOR RANDOM STRESS: the first is what bounds the simulator, as NAME=VALUE; the others are seconds.
 check_under_load() {
-    check "simulator, $1" env "$1" cargo test --release --lib -- sim::promises
+    check "simulator, $1" env "$1" cargo test --release --lib -- sim::promises --nocapture
     check "real threads by seeds, $2 s" .ci/random "$2"
     check "deadlocks, $3 s" .ci/stress "$3"
 }
