@@ -32,7 +32,7 @@ pub fn create(broker: &str, name_server: &str, topic: &str, queues: u32) {
 }
 
 /// One request on a connection of its own.
-fn ask(address: &str, request: &RemotingCommand) -> RemotingCommand {
+pub fn ask(address: &str, request: &RemotingCommand) -> RemotingCommand {
     let mut bytes = Vec::new();
     encode(request, Encoding::Json, &mut bytes).expect("the request fits into a frame");
     let mut stream = TcpStream::connect(address).expect("the servers are there");
