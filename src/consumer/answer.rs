@@ -104,8 +104,11 @@ fn nothing(code: ResponseCode, offsets: PullOffsets, question: &Question<'_>, no
     let from = question.from;
     let next = Offset::new(offsets.next_begin_offset).unwrap_or(from).max(from);
     if code == ResponseCode::PULL_RETRY_IMMEDIATELY && next == from {
-        // So says a slave that is behind its master. At once it would say the same again.
+        // So says a slave at its end, or one that is behind its master. At once it would say the same again.
         let end = offsets.max_offset;
+        if end == from.wire() {
+            return Taken::Outcome(Outcome::NotHeld);
+        }
         return Taken::Outcome(Outcome::Failed(format!("it has not got offset {from} yet, but up to {end}")));
     }
     let source = Source { bytes: Vec::new(), queue: question.queue.clone(), namespace: None };

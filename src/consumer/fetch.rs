@@ -95,6 +95,8 @@ pub enum Outcome {
     Advanced(Offset),
     /// The broker has nothing new; it held the pull as long as it may.
     Nothing(Offset),
+    /// Nothing new, but the broker does not hold pulls until there is: so does a slave.
+    NotHeld,
     /// The broker does not know the subscription, or an older one (24, 25, 26–28).
     NotTold,
     /// The broker asks for a short pause (215).
@@ -175,6 +177,10 @@ impl Fetch {
             Outcome::Nothing(next) => {
                 self.succeeded(next);
                 None
+            }
+            Outcome::NotHeld => {
+                self.succeeded(self.next);
+                Some((ERROR_DELAY, Pause::Interval))
             }
             Outcome::NotTold => {
                 // A heartbeat is on its way; its success nudges. The time is for the case that it gets lost.
@@ -380,6 +386,18 @@ mod tests {
         pulled(&mut fetch, now);
         fetch.ended(Outcome::FlowControl, now, 1.0);
         assert_eq!(fetch.step(&view(), now), Step::WakeAt(now + Duration::from_millis(30)));
+    }
+
+    #[test]
+    fn a_broker_that_holds_no_pulls_is_asked_once_a_second_and_has_not_failed() {
+        let now = Instant::now();
+        let mut fetch = Fetch::new(offset(5), Duration::ZERO);
+        pulled(&mut fetch, now);
+        fetch.ended(Outcome::Failed("no".into()), now, 0.0);
+        pulled(&mut fetch, now + ERROR_DELAY);
+        fetch.ended(Outcome::NotHeld, now, 0.0);
+        assert_eq!((fetch.failures(), fetch.next()), (0, offset(5)));
+        assert_eq!(fetch.step(&view(), now), Step::WakeAt(now + ERROR_DELAY));
     }
 
     #[test]

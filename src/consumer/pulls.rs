@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use self::entry::Entry;
+use crate::client::MASTER;
 use super::answer::{Pulled, Taken};
 use super::events::Event;
 use super::failure::Failure;
@@ -67,7 +68,8 @@ impl<S: Outside> Pulls<S> {
             fetch,
             subscription,
             fetched,
-            suggested: 0,
+            suggested: MASTER,
+            shunned_until: None,
             asked: None,
             turn: 0,
             alarm: None,

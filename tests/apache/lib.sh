@@ -48,8 +48,12 @@ new_home() {
     echo "$apache_root/$1/run-$$"
 }
 
+# remove_home HOME: with the homes of more servers in it, if there are any.
 remove_home() {
-    [ ! -d "$1/guarded" ] || remove_home "$1/guarded"
+    local part
+    for part in "$1"/*/settings; do
+        [ ! -e "$part" ] || remove_home "${part%/settings}"
+    done
     end_process "$1" broker 0
     end_process "$1" namesrv 0
     rm -rf "$1"
@@ -147,6 +151,7 @@ admin() {
 start_namesrv() {
     local home=$1
     . "$home/settings"
+    : > "$home/namesrv.log"
     launch "$home" namesrv -Xms64m -Xmx256m org.apache.rocketmq.namesrv.NamesrvStartup -c "$home/namesrv.properties"
     await "$home" namesrv "boot success"
 }

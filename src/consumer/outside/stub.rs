@@ -34,8 +34,11 @@ pub(in crate::consumer) struct Stub {
     subscribed: AtomicBool,
     subscriptions: Mutex<Arc<Subscriptions>>,
     lost: AtomicBool,
+    /// It has a slave as well, which may have been told of everything.
+    slave: Mutex<Option<bool>>,
     now: Instant,
     sent: Mutex<Vec<u64>>,
+    asked: Mutex<Option<Box<str>>>,
     timers: AtomicUsize,
     broken: AtomicBool,
     rebuilt: Mutex<Vec<u64>>,
@@ -53,8 +56,10 @@ impl Stub {
             subscribed: AtomicBool::new(true),
             subscriptions: Mutex::new(Arc::new(BTreeMap::from([("orders".into(), Arc::new(subscription))]))),
             lost: AtomicBool::new(false),
+            slave: Mutex::default(),
             now: Instant::now(),
             sent: Mutex::default(),
+            asked: Mutex::default(),
             timers: AtomicUsize::new(0),
             broken: AtomicBool::new(false),
             rebuilt: Mutex::default(),
@@ -107,6 +112,16 @@ impl Stub {
         self.lost.store(true, Ordering::SeqCst);
     }
 
+    /// Its broker has a slave as well; whether that has been told of everything.
+    pub(in crate::consumer) fn with_slave(&self, told: bool) {
+        *self.slave.lock() = Some(told);
+    }
+
+    /// Whether the last request went to the slave.
+    pub(in crate::consumer) fn asked_the_slave(&self) -> bool {
+        self.asked.lock().as_deref() == Some(SLAVE)
+    }
+
     /// The tags of the requests since the last look.
     pub(in crate::consumer) fn take_sent(&self) -> Vec<u64> {
         std::mem::take(&mut self.sent.lock())
@@ -131,6 +146,8 @@ impl Stub {
         (!self.lost.load(Ordering::SeqCst)).then(|| "127.0.0.1:10911".into())
     }
 }
+
+const SLAVE: &str = "127.0.0.1:10921";
 
 fn settings() -> Settings {
     Settings {
@@ -157,7 +174,8 @@ fn settings() -> Settings {
 impl Outside for Stub {
     type Sink = ();
 
-    fn send(&self, _: &str, _: Request, (): &(), tag: u64) {
+    fn send(&self, address: &str, _: Request, (): &(), tag: u64) {
+        *self.asked.lock() = Some(address.into());
         self.sent.lock().push(tag);
     }
 
@@ -173,7 +191,10 @@ impl Outside for Stub {
         self.address()
     }
 
-    fn broker_address(&self, _: &str, _: Role) -> Option<(Arc<str>, u64)> {
+    fn broker_address(&self, _: &str, role: Role) -> Option<(Arc<str>, u64)> {
+        if role == Role::Id(1) && self.slave.lock().is_some() {
+            return Some((SLAVE.into(), 1));
+        }
         self.address().map(|address| (address, 0))
     }
 
@@ -185,8 +206,8 @@ impl Outside for Stub {
         self.address().map(|address| ("broker-a".into(), address)).into_iter().collect()
     }
 
-    fn told_on(&self, _: &str, _: &str, _: i64) -> Option<u64> {
-        Some(1)
+    fn told_on(&self, address: &str, _: &str, _: i64) -> Option<u64> {
+        (address != SLAVE || *self.slave.lock() == Some(true)).then_some(1)
     }
 
     fn own_address(&self, _: &str) -> Option<SocketAddr> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::client::Role;
+use crate::client::{MASTER, Role};
 use crate::consumer::answer::{Pulled, Question, Taken, take_in};
 use crate::consumer::events::Event;
 use crate::consumer::failure::Failure;
@@ -26,7 +26,10 @@ pub(super) struct Entry<S> {
     pub(super) fetch: Fetch,
     pub(super) subscription: Arc<Subscription>,
     pub(super) fetched: Arc<Fetched>,
+    /// Where its messages are best read, as the last answer says.
     pub(super) suggested: u64,
+    /// Until then the master is read whatever is suggested: the one that was suggested did not serve.
+    pub(super) shunned_until: Option<Instant>,
     /// The address of the pull in flight.
     pub(super) asked: Option<Arc<str>>,
     /// Counts the pulls that were given up with their answer still to come.
@@ -89,8 +92,13 @@ impl<S: Outside> Entry<S> {
         self.queue.id() | u64::from(self.turn) << TURN_AT
     }
 
+    /// Who is asked: the suggested one, unless it is gone, does not know us, or did not serve lately; then the master, or
+    /// whoever stands in for it.
     fn address(&self) -> Option<(Arc<str>, u64)> {
-        self.core.broker_address(self.queue.queue().broker_name(), Role::Id(self.suggested))
+        let at = |id| self.core.broker_address(self.queue.queue().broker_name(), Role::Id(id));
+        let follows = self.suggested != MASTER && self.shunned_until.is_none_or(|until| until <= self.core.now());
+        let suggested = if follows { at(self.suggested) } else { None };
+        suggested.filter(|(address, _)| self.is_told(address)).or_else(|| at(MASTER))
     }
 
     fn is_told(&self, address: &str) -> bool {
@@ -187,7 +195,7 @@ impl<S: Outside> Entry<S> {
         }
         if let Some(offsets) = &pulled.offsets {
             self.queue.facts.set_max(offsets.max_offset);
-            self.suggested = u64::try_from(offsets.suggest_which_broker_id).unwrap_or(0);
+            self.suggested = u64::try_from(offsets.suggest_which_broker_id).unwrap_or(MASTER);
         }
         let question = Question {
             from: self.fetch.next(),
@@ -228,6 +236,7 @@ impl<S: Outside> Entry<S> {
             log::debug!("a pull of {} failed: {why}", self.queue.queue());
             self.queue.facts.set_last_error(why.clone());
         }
+        let outcome = self.or_at_the_master(outcome, now);
         let failures = self.fetch.failures();
         self.fetch.ended(outcome, now, self.core.jitter());
         self.queue.facts.set_next(self.fetch.next());
@@ -237,6 +246,23 @@ impl<S: Outside> Entry<S> {
             log::warn!("{} has not moved for about {since:?}: {reason}", self.queue.queue());
             self.core.emit(Event::QueueStalled { queue: self.queue.queue().clone(), reason, since });
         }
+    }
+
+    /// What a slave could not serve, the master is asked for at once, as far as there is one. A slave may be away, not
+    /// serve readers at all, be behind, or not know yet what its master knows.
+    fn or_at_the_master(&mut self, outcome: Outcome, now: Instant) -> Outcome {
+        if !matches!(outcome, Outcome::Failed(_) | Outcome::NotTold | Outcome::NotHeld) {
+            return outcome;
+        }
+        let master = self.core.broker_address(self.queue.queue().broker_name(), Role::Id(MASTER));
+        if master.is_none_or(|(address, _)| self.asked.as_ref().is_none_or(|asked| *asked == address)) {
+            return outcome;
+        }
+        self.suggested = MASTER;
+        if outcome != Outcome::NotHeld {
+            self.shunned_until = Some(now + SHUNNED);
+        }
+        Outcome::Nothing(self.fetch.next())
     }
 
     fn waiting(&self, pause: &Pause) -> Waiting {
@@ -269,5 +295,8 @@ const TURN_AT: u32 = 48;
 const ID: u64 = (1 << TURN_AT) - 1;
 /// How long the broker may hold a pull, as the Java client.
 const HOLD_MILLIS: i64 = 15_000;
+/// How long a suggestion is not followed after it has led nowhere. A slave copies topics and groups from its master every
+/// 10 s (4.x) or every 60 s (5.x).
+const SHUNNED: Duration = Duration::from_secs(20);
 /// With the same code, a broker says that it does not know the group at all: that has other causes.
 const DROPPED: &str = "subscription not exist";

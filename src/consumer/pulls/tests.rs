@@ -98,3 +98,80 @@ fn a_queue_that_waits_asks_the_timer_once_however_often_it_is_nudged() {
     (0..100).for_each(|_| pulls.nudge(queue.id()));
     assert_eq!(core.timers(), timers);
 }
+
+/// The answer that suggests this broker for the next pull.
+fn suggesting(code: ResponseCode, next: i64, end: i64, id: i64) -> Pulled {
+    let offsets = PullOffsets {
+        next_begin_offset: next,
+        max_offset: end,
+        suggest_which_broker_id: id,
+        ..PullOffsets::default()
+    };
+    Pulled { code, offsets: Some(offsets), remark: None, bytes: Vec::new(), body: 0..0 }
+}
+
+fn refused() -> Pulled {
+    Pulled {
+        code: ResponseCode::TOPIC_NOT_EXIST,
+        offsets: None,
+        remark: None,
+        bytes: Vec::new(),
+        body: 0..0,
+    }
+}
+
+const RETRY: ResponseCode = ResponseCode::PULL_RETRY_IMMEDIATELY;
+
+#[test]
+fn what_a_suggested_slave_does_not_serve_the_master_does_at_once() {
+    for from_slave in [Ok(refused()), Err("cut".into()), Ok(suggesting(RETRY, 1, 1, 1))] {
+        let (core, mut pulls) = (Stub::new(), Pulls::<Stub>::new(()));
+        let queue = core.queue();
+        core.with_slave(true);
+        pulls.attach(core.clone(), queue.clone());
+        assert!(!core.asked_the_slave(), "nothing was suggested");
+        pulls.answered(queue.id(), Ok(suggesting(RETRY, 2, 9, 1)));
+        assert!(core.asked_the_slave());
+        pulls.answered(queue.id(), from_slave);
+        assert!(!core.asked_the_slave());
+        assert_eq!(core.take_sent().len(), 3, "at once");
+        pulls.answered(queue.id(), Ok(suggesting(RETRY, 3, 9, 1)));
+        assert!(!core.asked_the_slave(), "left alone for a while");
+        assert_eq!(core.take_sent().len(), 1);
+    }
+}
+
+#[test]
+fn at_the_end_of_a_slave_the_master_is_asked_and_the_slave_is_not_left_alone() {
+    let (core, mut pulls) = (Stub::new(), Pulls::<Stub>::new(()));
+    let queue = core.queue();
+    core.with_slave(true);
+    pulls.attach(core.clone(), queue.clone());
+    pulls.answered(queue.id(), Ok(suggesting(RETRY, 2, 9, 1)));
+    pulls.answered(queue.id(), Ok(suggesting(RETRY, 2, 2, 0)));
+    assert!(!core.asked_the_slave());
+    pulls.answered(queue.id(), Ok(suggesting(RETRY, 3, 9, 1)));
+    assert!(core.asked_the_slave());
+    assert_eq!(core.take_sent().len(), 4);
+}
+
+#[test]
+fn a_slave_that_does_not_know_the_subscription_is_not_waited_for() {
+    let (core, mut pulls) = (Stub::new(), Pulls::<Stub>::new(()));
+    let queue = core.queue();
+    core.with_slave(false);
+    pulls.attach(core.clone(), queue.clone());
+    pulls.answered(queue.id(), Ok(suggesting(RETRY, 2, 9, 1)));
+    assert_eq!((core.take_sent().len(), core.asked_the_slave()), (2, false));
+}
+
+#[test]
+fn a_slave_that_stands_in_for_its_master_is_asked_once_a_second_at_its_end() {
+    let (core, mut pulls) = (Stub::new(), Pulls::<Stub>::new(()));
+    let queue = core.queue();
+    pulls.attach(core.clone(), queue.clone());
+    pulls.answered(queue.id(), Ok(suggesting(RETRY, 2, 2, 0)));
+    pulls.answered(queue.id(), Ok(suggesting(RETRY, 2, 2, 0)));
+    assert_eq!(core.take_sent().len(), 2);
+    assert_eq!(pulls.table.values().next().map(|entry| entry.fetch.failures()), Some(0));
+}
