@@ -10,7 +10,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use self::entry::Entry;
-use crate::client::MASTER;
 use super::answer::{Pulled, Taken};
 use super::events::Event;
 use super::failure::Failure;
@@ -20,6 +19,7 @@ use super::process_queue::ProcessQueue;
 use super::rebalance_loop::RebalanceEvent;
 use super::stats::Waiting;
 use super::timer_loop::{Due, TimerEvent};
+use crate::client::MASTER;
 
 pub(super) use self::entry::generation;
 

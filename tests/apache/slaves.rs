@@ -2,20 +2,19 @@
 //! messages are sent and consumed. Run by `tests/apache/run-slaves VERSION`, which starts the servers and says where
 //! they are.
 
+mod cluster;
 #[path = "../scenarios/mod.rs"]
 mod scenarios;
+mod traffic;
 
-use rocketmq_sync::testing::protocol::RemotingCommand;
-use rocketmq_sync::{Client, ConsumeFrom, Message, PushConsumer, RequestCode, ResponseCode};
+use cluster::{TOPIC, ends, offsets, read_from_the_slave, slave_has_everything};
+use rocketmq_sync::{Client, ConsumeFrom, PushConsumer};
 use scenarios::java::{JavaPeer, QUICK};
-use scenarios::{SOON, eventually, pause, producer, start, tally::Tally, topics, until_acknowledged};
-use serde_json::Value;
-use std::path::PathBuf;
-use std::process::Command;
-use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant};
+use scenarios::{SOON, eventually, start, tally::Tally};
+use std::sync::Arc;
+use std::time::Instant;
+use traffic::Traffic;
 
-const TOPIC: &str = "slaves";
 /// Two members of ours; one of ours and one official Java consumer; one that begins while the first master is away.
 const OURS: &str = "slaves-ours";
 const MIXED: &str = "slaves-mixed";
@@ -24,109 +23,155 @@ const LATE: &str = "slaves-late";
 #[test]
 fn servers_killed_in_turn_lose_nothing() {
     let _ = env_logger::builder().is_test(true).try_init();
-    let names = variable("RMQ_APACHE_NAMESRV");
-    for part in ["a", "b"] {
-        topics::create(&setting(part, "broker"), &setting(part, "namesrv"), TOPIC, 2);
-    }
-    for name_server in ["a", "b"] {
-        knows_everything(name_server);
-    }
+    cluster::create_topic();
     let clients: [Client; 2] = std::array::from_fn(|_| {
-        Client::builder().name_servers(&*names).start().expect("the servers are there")
+        Client::builder().name_servers(cluster::name_servers()).start().expect("the servers are there")
     });
-    let (ours, mixed) = (Tally::new(), Tally::new());
-    let members = clients.each_ref().map(|client| member(client, OURS, &ours));
-    let beside_java = member(&clients[0], MIXED, &mixed);
-    let java = JavaPeer::consumer(&names, MIXED, TOPIC, QUICK, &mixed);
-    eventually(SOON, "the groups have shared the queues out", || {
-        members.iter().all(|member| member.assignment().iter().filter(|q| q.topic() == TOPIC).count() == 2)
-            && !java.queues().is_empty()
-    });
-
     let traffic = Traffic::default();
     std::thread::scope(|scope| {
-        let _end = traffic.ends_with_this();
-        scope.spawn(|| traffic.run(&clients[0]));
-        let tallies = [&ours, &mixed];
-        let outage = |part: &str, server: &str| {
-            let begun = Instant::now();
-            servers("kill", part, server);
-            // What was on its way at the kill may be with the one that was killed.
-            let first = traffic.sent() + 1;
-            traffic.wait_for(first + 100);
-            tallies.iter().for_each(|tally| all_came(tally, first..first + 100));
-            let without = begun.elapsed();
-            servers("start", part, server);
-            let (started, sent) = (begun.elapsed(), traffic.sent());
-            tallies.iter().for_each(|tally| all_came(tally, 0..sent));
-            let caught_up = begun.elapsed();
-            ["a", "b"].into_iter().for_each(knows_everything);
-            let known = begun.elapsed();
-            eprintln!("{server} {part}: {without:.1?} {started:.1?} {caught_up:.1?} {known:.1?}");
+        let groups = Groups::start(&clients, &traffic);
+        let _end = traffic.until_dropped();
+        scope.spawn(|| traffic.run(&clients[0], TOPIC));
+        // A Java member of 5.x may stand still for half a minute after its start.
+        traffic.wait_for(100);
+        groups.have(0..100);
+        groups.outlast("a", "namesrv");
+        groups.outlast("b", "namesrv");
+        groups.outlast("b", "broker");
+        let late = groups.outlast_the_first_master();
+        groups.follow_a_suggestion();
+        // It is suggested, and away.
+        groups.outlast("slave", "broker");
+        groups.end(late);
+    });
+}
+
+/// All who consume, but for the one that comes later.
+struct Groups<'a> {
+    members: [PushConsumer; 2],
+    beside_java: PushConsumer,
+    java: JavaPeer,
+    ours: Arc<Tally>,
+    mixed: Arc<Tally>,
+    client: &'a Client,
+    traffic: &'a Traffic,
+}
+
+/// A group of one member that has begun to read while the first master was away.
+struct Late {
+    member: PushConsumer,
+    tally: Arc<Tally>,
+}
+
+impl<'a> Groups<'a> {
+    /// Returns when they have shared the queues out.
+    fn start(clients: &'a [Client; 2], traffic: &'a Traffic) -> Self {
+        let (ours, mixed) = (Tally::new(), Tally::new());
+        let groups = Groups {
+            members: clients.each_ref().map(|client| member(client, OURS, &ours)),
+            beside_java: member(&clients[0], MIXED, &mixed),
+            java: JavaPeer::consumer(&cluster::name_servers(), MIXED, TOPIC, QUICK, &mixed),
+            ours,
+            mixed,
+            client: &clients[0],
+            traffic,
         };
-        outage("a", "namesrv");
-        outage("b", "namesrv");
-        outage("b", "broker");
+        eventually(SOON, "the groups have shared the queues out", || {
+            groups.members.iter().all(|member| owned(member) == 2)
+                && owned(&groups.beside_java) == 2
+                && !groups.java.queues().is_empty()
+        });
+        groups
+    }
 
-        // With the first master away, what only that and its slave have is read from the slave, and the slave is told
-        // how far it was read.
+    /// Waits until both groups have these numbers.
+    fn have(&self, numbers: std::ops::Range<u64>) {
+        all_came(&self.ours, numbers.clone());
+        all_came(&self.mixed, numbers);
+    }
+
+    /// With this server away, what is sent comes, by way of the others; with it back, so does everything.
+    fn outlast(&self, part: &str, server: &str) {
         let begun = Instant::now();
-        eventually(SOON, "the slave knows the topic", slave_knows_the_topic);
-        eprintln!("the slave has copied the topic after another {:.1?}", begun.elapsed());
-        members.iter().for_each(PushConsumer::suspend);
-        let sent = traffic.pause_after(400);
-        all_came(&mixed, 0..sent);
-        eventually(SOON, "the slave has what its master has", || ends("slave") == ends("a"));
-        let (begun, read) = (Instant::now(), read_from_the_slave());
-        servers("kill", "a", "broker");
-        members.iter().for_each(PushConsumer::resume);
-        all_came(&ours, 0..sent);
-        assert!(read_from_the_slave() > read);
-        let late = Tally::new();
-        let newcomer = member(&clients[0], LATE, &late);
-        all_came(&late, 0..sent);
-        for group in [OURS, LATE] {
-            eventually(SOON, "the slave knows the progress", || offsets("slave", group) == ends("slave"));
-        }
-        eprintln!("read from the slave and told to it: {:.1?}", begun.elapsed());
-        traffic.resume();
-        traffic.wait_for(sent + 100);
-        all_came(&ours, 0..sent + 100);
-        servers("start", "a", "broker");
-        ["a", "b"].into_iter().for_each(knows_everything);
-        let sent = traffic.pause_after(100);
-        let tallies = [&ours, &mixed, &late];
-        tallies.iter().for_each(|tally| all_came(tally, 0..sent));
-        the_masters_know_the_progress();
-        eprintln!("back to the master: {:.1?}", begun.elapsed());
+        cluster::kill(part, server);
+        // What was on its way at the kill may be with the one that was killed.
+        let first = self.traffic.sent() + 1;
+        self.traffic.wait_for(first + 100);
+        self.have(first..first + 100);
+        cluster::start(part, server);
+        self.have(0..self.traffic.sent());
+        cluster::is_known();
+        eprintln!("{server} {part} killed and back: {:.1?}", begun.elapsed());
+    }
 
-        // From now on the master sends its readers to the slave whenever there is something left to read.
-        suggest_the_slave();
-        eventually(SOON, "the slave has what its master has", || ends("slave") == ends("a"));
-        members.iter().for_each(PushConsumer::suspend);
-        let sent = traffic.pause_after(400);
-        eventually(SOON, "the slave has that, too", || ends("slave") == ends("a"));
+    /// What only the first master and its slave have is read from the slave, which is told how far; then the master
+    /// knows it.
+    fn outlast_the_first_master(&self) -> Late {
+        eventually(SOON, "the slave knows the topic", cluster::slave_knows_the_topic);
+        let (begun, sent) = (Instant::now(), self.hold_back());
+        all_came(&self.mixed, 0..sent);
         let read = read_from_the_slave();
-        members.iter().for_each(PushConsumer::resume);
-        all_came(&ours, 0..sent);
+        cluster::kill("a", "broker");
+        self.members.iter().for_each(PushConsumer::resume);
+        all_came(&self.ours, 0..sent);
         assert!(read_from_the_slave() > read);
-        the_masters_know_the_progress();
-        traffic.resume();
-        outage("slave", "broker");
+        let tally = Tally::new();
+        let late = Late { member: member(self.client, LATE, &tally), tally };
+        all_came(&late.tally, 0..sent);
+        for group in [OURS, LATE] {
+            let what = format!("the slave knows the progress of {group}");
+            eventually(SOON, &what, || offsets("slave", group) == ends("slave"));
+        }
+        eprintln!("read from the slave: {:.1?}", begun.elapsed());
+        self.traffic.resume();
+        self.traffic.wait_for(sent + 100);
+        all_came(&self.ours, sent..sent + 100);
+        cluster::start("a", "broker");
+        cluster::is_known();
+        let sent = self.traffic.pause_after(100);
+        self.have(0..sent);
+        all_came(&late.tally, 0..sent);
+        masters_know_the_progress(&[OURS, MIXED, LATE]);
+        eprintln!("and back to its master: {:.1?}", begun.elapsed());
+        late
+    }
 
-        let sent = traffic.pause_after(100);
+    /// The first master suggests its slave, which has everything: it is read there, and the master is told how far.
+    fn follow_a_suggestion(&self) {
+        cluster::suggest_the_slave();
+        let sent = self.hold_back();
+        let read = read_from_the_slave();
+        self.members.iter().for_each(PushConsumer::resume);
+        all_came(&self.ours, 0..sent);
+        assert!(read_from_the_slave() > read);
+        masters_know_the_progress(&[OURS]);
+        self.traffic.resume();
+    }
+
+    /// Everything has come, and what the masters know of it remains when all have left.
+    fn end(self, late: Late) {
+        let sent = self.traffic.pause_after(100);
+        let tallies = [&self.ours, &self.mixed, &late.tally];
         tallies.iter().for_each(|tally| all_came(tally, 0..sent));
-        the_masters_know_the_progress();
-        java.stop();
-        for member in members.iter().chain([&beside_java, &newcomer]) {
+        masters_know_the_progress(&[OURS, MIXED, LATE]);
+        self.java.stop();
+        for member in self.members.iter().chain([&self.beside_java, &late.member]) {
             let report = member.shutdown(SOON);
             assert!(report.is_clean(), "{report}");
         }
-        the_masters_know_the_progress();
+        masters_know_the_progress(&[OURS, MIXED, LATE]);
         tallies.iter().for_each(|tally| tally.assert_exactly(0..sent));
-        let twice = tallies.map(|tally| tally.duplicates());
-        eprintln!("{sent} messages; given more than once, in each group: {twice:?}");
-    });
+        let again = tallies.map(|tally| tally.duplicates());
+        eprintln!("{sent} messages; of each group {again:?} deliveries were repetitions");
+    }
+
+    /// Makes a backlog for the group of ours at both masters, which the slave has as well; returns how much was sent.
+    fn hold_back(&self) -> u64 {
+        self.members.iter().for_each(PushConsumer::suspend);
+        let sent = self.traffic.pause_after(400);
+        slave_has_everything();
+        sent
+    }
 }
 
 fn member(client: &Client, group: &str, tally: &Arc<Tally>) -> PushConsumer {
@@ -139,6 +184,10 @@ fn member(client: &Client, group: &str, tally: &Arc<Tally>) -> PushConsumer {
     start(&builder)
 }
 
+fn owned(member: &PushConsumer) -> usize {
+    member.assignment().iter().filter(|queue| queue.topic() == TOPIC).count()
+}
+
 fn all_came(tally: &Tally, numbers: std::ops::Range<u64>) {
     let begun = Instant::now();
     for number in numbers.clone() {
@@ -147,165 +196,10 @@ fn all_came(tally: &Tally, numbers: std::ops::Range<u64>) {
     }
 }
 
-/// Every group has told both masters that everything is consumed.
-fn the_masters_know_the_progress() {
-    for (part, group) in ["a", "b"].into_iter().flat_map(|part| [(part, OURS), (part, MIXED), (part, LATE)]) {
-        eventually(SOON, "the master knows the progress", || offsets(part, group) == ends(part));
+/// These groups have told both masters that everything is consumed.
+fn masters_know_the_progress(groups: &[&str]) {
+    for (part, group) in ["a", "b"].into_iter().flat_map(|part| groups.iter().map(move |group| (part, group))) {
+        let what = format!("master {part} knows the progress of {group}");
+        eventually(SOON, &what, || offsets(part, group) == ends(part));
     }
-}
-
-/// A producer that never rests for long: the numbers from 0 on.
-#[derive(Default)]
-struct Traffic {
-    state: Mutex<Sending>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct Sending {
-    /// How many were acknowledged.
-    sent: u64,
-    /// It pauses when that many are.
-    limit: Option<u64>,
-    ended: bool,
-}
-
-impl Traffic {
-    fn run(&self, client: &Client) {
-        let producer = producer(client);
-        while let Some(number) = self.next() {
-            let message = Message::new(TOPIC, number.to_string());
-            until_acknowledged(|| producer.send(&message).map(drop));
-            self.change(|sending| sending.sent = number + 1);
-            pause(Duration::from_millis(2));
-        }
-    }
-
-    fn sent(&self) -> u64 {
-        self.state.lock().expect("no panic under the lock").sent
-    }
-
-    fn wait_for(&self, sent: u64) {
-        eventually(SOON, "sending goes on", || self.sent() >= sent);
-    }
-
-    /// Sends so many more, and then nothing until it is resumed; returns how many were sent in all.
-    fn pause_after(&self, more: u64) -> u64 {
-        // One more may be on its way.
-        let limit = self.sent() + 1 + more;
-        self.change(|sending| sending.limit = Some(limit));
-        self.wait_for(limit);
-        limit
-    }
-
-    fn resume(&self) {
-        self.change(|sending| sending.limit = None);
-    }
-
-    fn ends_with_this(&self) -> EndOfTraffic<'_> {
-        EndOfTraffic(self)
-    }
-
-    /// The next number, when it is time for it.
-    fn next(&self) -> Option<u64> {
-        let state = self.state.lock().expect("no panic under the lock");
-        let paused = |state: &mut Sending| !state.ended && state.limit.is_some_and(|limit| state.sent >= limit);
-        let state = self.changed.wait_while(state, paused).expect("no panic under the lock");
-        (!state.ended).then_some(state.sent)
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Sending)) {
-        change(&mut self.state.lock().expect("no panic under the lock"));
-        self.changed.notify_all();
-    }
-}
-
-/// Also when a check fails: the scope waits for its threads.
-struct EndOfTraffic<'a>(&'a Traffic);
-
-impl Drop for EndOfTraffic<'_> {
-    fn drop(&mut self) {
-        self.0.change(|sending| sending.ended = true);
-    }
-}
-
-/// One name server knows both masters and the slave.
-fn knows_everything(name_server: &str) {
-    let mut route = RemotingCommand::request(RequestCode::GET_ROUTEINFO_BY_TOPIC);
-    route.fields.set("topic", TOPIC);
-    let what = format!("name server {name_server} knows all brokers");
-    eventually(SOON, &what, || {
-        let answer = topics::ask(&setting(name_server, "namesrv"), &route);
-        let text = String::from_utf8_lossy(&answer.body).into_owned();
-        ["a", "b", "slave"].iter().all(|part| text.contains(&format!("\"{}\"", setting(part, "broker"))))
-            && text.matches("\"readQueueNums\"").count() == 2
-    });
-}
-
-/// It copies topics and groups from its master every 10 s (4.x), or every 60 s (5.x).
-fn slave_knows_the_topic() -> bool {
-    let answer = topics::ask(
-        &setting("slave", "broker"),
-        &RemotingCommand::request(RequestCode::GET_ALL_TOPIC_CONFIG),
-    );
-    String::from_utf8_lossy(&answer.body).contains(&format!("\"{TOPIC}\""))
-}
-
-/// How many messages were read there since it started.
-fn read_from_the_slave() -> u64 {
-    let answer = topics::ask(
-        &setting("slave", "broker"),
-        &RemotingCommand::request(RequestCode::GET_BROKER_RUNTIME_INFO),
-    );
-    let figures: Value = serde_json::from_slice(&answer.body).expect("a table of figures");
-    let read = figures["table"]["msgGetTotalTodayNow"].as_str().expect("one of the figures");
-    read.parse().expect("a number")
-}
-
-fn suggest_the_slave() {
-    let request = RemotingCommand::request(RequestCode::UPDATE_BROKER_CONFIG)
-        .body(b"slaveReadEnable=true\naccessMessageInMemoryMaxRatio=0\n".to_vec());
-    let answer = topics::ask(&setting("a", "broker"), &request);
-    assert_eq!(answer.response_code(), ResponseCode::SUCCESS, "{answer:?}");
-}
-
-/// The ends of the queues that one broker has.
-fn ends(part: &str) -> Vec<Option<String>> {
-    offsets_by(part, OURS, RequestCode::GET_MAX_OFFSET)
-}
-
-/// What the group has stored there.
-fn offsets(part: &str, group: &str) -> Vec<Option<String>> {
-    offsets_by(part, group, RequestCode::QUERY_CONSUMER_OFFSET)
-}
-
-fn offsets_by(part: &str, group: &str, code: RequestCode) -> Vec<Option<String>> {
-    let of_queue = |queue_id: &str| {
-        let mut command = RemotingCommand::request(code);
-        for (name, value) in [("topic", TOPIC), ("queueId", queue_id), ("consumerGroup", group)] {
-            command.fields.set(name, value);
-        }
-        topics::ask(&setting(part, "broker"), &command).fields.get("offset").map(str::to_owned)
-    };
-    ["0", "1"].map(of_queue).into()
-}
-
-fn servers(what: &str, part: &str, server: &str) {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/apache/servers");
-    let home = PathBuf::from(variable("RMQ_APACHE_HOME")).join(part);
-    let status =
-        Command::new(script).arg(format!("{what}-{server}")).arg(&home).status().expect("bash is there");
-    assert!(status.success(), "servers {what}-{server} {part}: {status}");
-}
-
-/// A line of the settings of one server.
-fn setting(part: &str, name: &str) -> String {
-    let file = PathBuf::from(variable("RMQ_APACHE_HOME")).join(part).join("settings");
-    let text = std::fs::read_to_string(file).expect("the script has written it");
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
-    line.expect("the script has written it").to_owned()
-}
-
-fn variable(name: &str) -> String {
-    std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: tests/apache/run-slaves does that"))
 }

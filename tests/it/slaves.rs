@@ -123,7 +123,19 @@ fn the_slave_is_read_while_the_master_is_away_and_the_master_again_afterwards() 
     let cluster = cluster(1);
     let (master, slave) = pair(&cluster);
     let seen = Seen::default();
-    let consumer = billing(&cluster).consume_concurrently(seen.listener()).start().unwrap();
+    // No heartbeat during this test: the slave is told the offsets as soon as it stands in.
+    let client = Client::builder()
+        .name_servers(cluster.name_server())
+        .heartbeat_interval(Duration::from_secs(100))
+        .start()
+        .unwrap();
+    let consumer = PushConsumer::builder("billing")
+        .client(&client)
+        .subscribe("orders", "*")
+        .consume_from(ConsumeFrom::FirstOffset)
+        .consume_concurrently(seen.listener())
+        .start()
+        .unwrap();
     put(master, 0..100);
     seen.wait(100);
     assert_eq!(pulls(slave), 0);

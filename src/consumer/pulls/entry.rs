@@ -96,7 +96,8 @@ impl<S: Outside> Entry<S> {
     /// whoever stands in for it.
     fn address(&self) -> Option<(Arc<str>, u64)> {
         let at = |id| self.core.broker_address(self.queue.queue().broker_name(), Role::Id(id));
-        let follows = self.suggested != MASTER && self.shunned_until.is_none_or(|until| until <= self.core.now());
+        let follows =
+            self.suggested != MASTER && self.shunned_until.is_none_or(|until| until <= self.core.now());
         let suggested = if follows { at(self.suggested) } else { None };
         suggested.filter(|(address, _)| self.is_told(address)).or_else(|| at(MASTER))
     }

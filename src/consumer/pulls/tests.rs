@@ -111,13 +111,7 @@ fn suggesting(code: ResponseCode, next: i64, end: i64, id: i64) -> Pulled {
 }
 
 fn refused() -> Pulled {
-    Pulled {
-        code: ResponseCode::TOPIC_NOT_EXIST,
-        offsets: None,
-        remark: None,
-        bytes: Vec::new(),
-        body: 0..0,
-    }
+    Pulled { code: ResponseCode::TOPIC_NOT_EXIST, offsets: None, remark: None, bytes: Vec::new(), body: 0..0 }
 }
 
 const RETRY: ResponseCode = ResponseCode::PULL_RETRY_IMMEDIATELY;

@@ -45,7 +45,7 @@ pub(super) struct Group<S> {
     /// Addresses whose connection was lost: they may come back with older offsets.
     lost: HashSet<Arc<str>>,
     /// The address that has the offsets, by the name of the broker: its master, or a slave while that is away.
-    keepers: HashMap<Arc<str>, Arc<str>>,
+    keepers: BTreeMap<Arc<str>, Arc<str>>,
     /// How often the route of the retry topic was asked for in vain, and when it is next.
     retry_asks: usize,
     retry_ask_at: Option<Instant>,
@@ -100,7 +100,7 @@ impl<S: Outside> Group<S> {
             commit_at: later(now, core.settings().commit_interval),
             idle: BTreeSet::new(),
             lost: HashSet::new(),
-            keepers: HashMap::new(),
+            keepers: BTreeMap::new(),
             retry_asks: 0,
             retry_ask_at: None,
             peers: Peers::default(),

@@ -1,5 +1,6 @@
 //! Offsets of owned queues on their way to the broker, and the doubt whether it still has them.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::super::requests::Requests;
@@ -77,6 +78,26 @@ impl<S: Outside> Group<S> {
         for (_, owned) in self.queues.iter_mut().filter(|(queue, _)| its(queue)) {
             owned.assignment.doubt_confirmed();
         }
+    }
+
+    /// Whether another server keeps the offsets of a broker now. One that knows us is told them at once; a new one with
+    /// its first heartbeat.
+    pub(super) fn look_for_keepers(&mut self, requests: &mut Requests<S>) {
+        let moved = |(name, before): (&Arc<str>, &Arc<str>)| {
+            let (keeper, _) = self.core.broker_address(name, Role::Any)?;
+            (keeper != *before && self.is_told(&keeper)).then_some(keeper)
+        };
+        let moved: Vec<Arc<str>> = self.keepers.iter().filter_map(moved).collect();
+        for keeper in moved {
+            self.recommit(&keeper, requests);
+        }
+    }
+
+    fn is_told(&self, address: &str) -> bool {
+        self.topics.keys().any(|topic| {
+            let subscription = self.core.subscription(topic);
+            subscription.is_some_and(|wanted| self.core.told_on(address, topic, wanted.version).is_some())
+        })
     }
 
     /// A broker that was away may have come back with older offsets than it confirmed before; and a slave that stands in

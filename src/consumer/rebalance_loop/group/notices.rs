@@ -16,6 +16,7 @@ impl<S: Outside> Group<S> {
             Notice::RouteChanged(_) => {
                 self.wake();
                 self.core.post_pull(PullEvent::NudgeAll);
+                self.look_for_keepers(requests);
             }
             Notice::ConsumerIdsChanged => {
                 self.wake();
