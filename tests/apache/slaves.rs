@@ -198,7 +198,8 @@ fn all_came(tally: &Tally, numbers: std::ops::Range<u64>) {
 
 /// These groups have told both masters that everything is consumed.
 fn masters_know_the_progress(groups: &[&str]) {
-    for (part, group) in ["a", "b"].into_iter().flat_map(|part| groups.iter().map(move |group| (part, group))) {
+    for (part, group) in ["a", "b"].into_iter().flat_map(|part| groups.iter().map(move |group| (part, group)))
+    {
         let what = format!("master {part} knows the progress of {group}");
         eventually(SOON, &what, || offsets(part, group) == ends(part));
     }

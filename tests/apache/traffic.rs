@@ -61,7 +61,8 @@ impl Traffic {
     /// The next number, when it is time for it.
     fn next(&self) -> Option<u64> {
         let state = self.state.lock().expect("no panic under the lock");
-        let paused = |state: &mut Sending| !state.ended && state.limit.is_some_and(|limit| state.sent >= limit);
+        let paused =
+            |state: &mut Sending| !state.ended && state.limit.is_some_and(|limit| state.sent >= limit);
         let state = self.changed.wait_while(state, paused).expect("no panic under the lock");
         (!state.ended).then_some(state.sent)
     }
