@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::error::Mistake;
+use crate::protocol::Encoding;
 use crate::remoting::{Credentials, Tls};
 
 /// The settings of a [`Client`](super::Client), plain data until [`start`](ClientBuilder::start).
@@ -35,6 +36,7 @@ pub struct ClientBuilder {
     pub(super) max_frame_size: usize,
     pub(super) trace_topic: Option<String>,
     pub(super) clock: Clock,
+    pub(super) encoding: Encoding,
 }
 
 /// Advertised address → address to dial.
@@ -66,6 +68,7 @@ impl ClientBuilder {
             max_frame_size: 16 << 20,
             trace_topic: None,
             clock: Clock::system(),
+            encoding: Encoding::Json,
         }
     }
 
@@ -216,6 +219,14 @@ impl ClientBuilder {
         self
     }
 
+    /// How headers are written, where a request has a choice. Default: as JSON.
+    #[cfg(feature = "testing")]
+    #[doc(hidden)]
+    pub fn encoding(mut self, encoding: Encoding) -> Self {
+        self.encoding = encoding;
+        self
+    }
+
     /// As `check`, for builders that have mistakes of their own to add.
     pub(crate) fn mistakes(&self) -> Vec<Mistake> {
         self.check(process_environment).err().unwrap_or_default()
@@ -244,6 +255,7 @@ pub(crate) struct ClientConfig {
     pub(crate) max_frame_size: usize,
     pub(crate) trace_topic: Option<String>,
     pub(crate) clock: Clock,
+    pub(super) encoding: Encoding,
 }
 
 pub(crate) fn process_environment(name: &str) -> Option<String> {

@@ -88,6 +88,7 @@ fn start_remoting(
     let remoting = RemotingConfig {
         connect_timeout: config.connect_timeout,
         max_frame: config.max_frame_size,
+        encoding: config.encoding,
         address_map: config.address_map.clone(),
         credentials: config.credentials.clone(),
         tls: config.tls.clone(),

@@ -444,7 +444,7 @@ fn a_delayed_message_wakes_a_held_pull() {
 }
 
 #[test]
-fn what_is_unknown_is_answered_and_what_is_broken_ends_the_connection() {
+fn x10_what_is_unknown_is_answered_and_what_is_broken_ends_the_connection() {
     let broker = broker();
     let mut wire = connect(&broker);
     let answer = wire.call(RemotingCommand::request(RequestCode(4711)));

@@ -5,6 +5,7 @@
 
 mod api;
 mod between;
+mod binary;
 mod broadcast;
 mod broadcast_random;
 mod broker;

@@ -4,8 +4,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The letter is the field: offsets, rebalance, locks and order, pulls and threads, retries and dead letters; network,
-/// stopping, the wire, producers, security, operation, quick starts, use.
+/// Of what is not here yet (transactions, POP, the command line) there is none. The letter is the field: offsets,
+/// rebalance, locks and order, pulls and threads, retries and dead letters; network, stopping, the wire, producers,
+/// security, operation, quick starts, use.
 const FAULTS: &[(&str, &str)] = &[
     ("o1", "a read of the stored offset that timed out rewinds the queue"),
     ("o2", "the same while members come and go"),

@@ -2,11 +2,13 @@
 
 use super::Target;
 use rocketmq_sync::broker::{Broker, Clock};
+use rocketmq_sync::testing::protocol::Encoding;
+use rocketmq_sync::{Client, ClientBuilder};
 use std::ops::Deref;
 use std::time::Duration;
 
 #[derive(Debug)]
-pub struct Embedded(Broker);
+pub struct Embedded(Broker, Encoding);
 
 impl Embedded {
     /// Its clock stands still, but for the delays that a scenario lets pass.
@@ -16,12 +18,23 @@ impl Embedded {
 
     /// The same on another address of this machine.
     pub fn on(address: &str) -> Self {
-        Embedded(Broker::builder().listen(address).clock(Clock::manual()).start().expect("a port is free"))
+        Embedded(
+            Broker::builder().listen(address).clock(Clock::manual()).start().expect("a port is free"),
+            Encoding::Json,
+        )
+    }
+
+    /// The same, with clients that write headers in this form.
+    pub fn told_in(encoding: Encoding) -> Self {
+        Embedded(Self::start().0, encoding)
     }
 
     /// A broker in a machine room.
     pub fn named(name: &str) -> Self {
-        Embedded(Broker::builder().name(name).clock(Clock::manual()).start().expect("a port is free"))
+        Embedded(
+            Broker::builder().name(name).clock(Clock::manual()).start().expect("a port is free"),
+            Encoding::Json,
+        )
     }
 
     /// As the scenario of that name wants it.
@@ -38,7 +51,7 @@ impl Embedded {
             .account(Credentials::new(READER.0, READER.1), rights)
             .tls_files(authority.path("server.pem"), authority.path("server.key"))
             .tls_client_ca(authority.ca());
-        Embedded(broker.start().expect("a port is free"))
+        Embedded(broker.start().expect("a port is free"), Encoding::Json)
     }
 }
 
@@ -57,6 +70,10 @@ impl Target for Embedded {
 
     fn broker(&self) -> String {
         self.0.name_server()
+    }
+
+    fn client(&self) -> ClientBuilder {
+        Client::builder().encoding(self.1)
     }
 
     fn pass_until(&self, limit: Duration, what: &str, done: &dyn Fn() -> bool) {

@@ -26,7 +26,9 @@ pub mod topics;
 
 use rocketmq_sync::consumer::PushConsumerBuilder;
 use rocketmq_sync::producer::ProducerBuilder;
-use rocketmq_sync::{Client, ConsumeFrom, Error, ErrorKind, Message, Producer, PushConsumer, Result};
+use rocketmq_sync::{
+    Client, ClientBuilder, ConsumeFrom, Error, ErrorKind, Message, Producer, PushConsumer, Result,
+};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tally::Tally;
@@ -45,6 +47,11 @@ pub trait Target {
     /// In order: the broker saves what it knows.
     fn restart_broker(&self);
 
+    /// The settings of clients, as far as they are not those of all.
+    fn client(&self) -> ClientBuilder {
+        Client::builder()
+    }
+
     fn create_topic(&self, topic: &str, queues: u32) {
         topics::create(&self.broker(), &self.name_server(), topic, queues);
     }
@@ -56,7 +63,7 @@ pub const SOON: Duration = Duration::from_secs(120);
 /// What it logs is shown when the test fails; `RUST_LOG` says how much.
 pub fn client(target: &dyn Target) -> Client {
     let _ = env_logger::builder().is_test(true).try_init();
-    Client::builder().name_servers(target.name_server()).start().expect("the servers are there")
+    target.client().name_servers(target.name_server()).start().expect("the servers are there")
 }
 
 pub fn producer(client: &Client) -> Producer {

@@ -43,6 +43,7 @@ impl ClientBuilder {
                 max_frame_size: self.max_frame_size,
                 trace_topic: self.trace_topic.clone(),
                 clock: self.clock.clone(),
+                encoding: self.encoding,
             })
         } else {
             Err(check.mistakes)

@@ -103,7 +103,7 @@ fn binary_headers_with_wrong_lengths_are_errors() {
 }
 
 #[test]
-fn lengths_out_of_bounds_are_errors_at_once() {
+fn x6_lengths_out_of_bounds_are_errors_at_once() {
     for (bytes, wrong) in [
         ("00fffffd", true),
         ("00fffffc", false),
@@ -179,7 +179,7 @@ fn reads_like_those_of_a_socket_always_have_room() {
 }
 
 #[test]
-fn an_announced_length_allocates_nothing() {
+fn x6_an_announced_length_allocates_nothing() {
     let mut decoder = FrameDecoder::new(MAX_FRAME);
     decoder.feed(&hex("00fffffc 00000010"));
     assert_eq!(decoder.next_frame(), Ok(None));

@@ -45,6 +45,9 @@ pub(super) struct Identity {
 impl Tls {
     /// Believes servers whose certificate was signed by one of the authorities in this file. Java:
     /// `tls.client.trustCertPath`, with `tls.client.authServer`.
+    ///
+    /// Those that the system trusts are in such a file, too: `/etc/ssl/certs/ca-certificates.crt` on Debian and Alpine,
+    /// `/etc/pki/tls/certs/ca-bundle.crt` on Fedora and its kin.
     pub fn ca_file(path: impl Into<PathBuf>) -> Self {
         Self::new(Trust::File(path.into()))
     }
