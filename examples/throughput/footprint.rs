@@ -18,6 +18,8 @@ use crate::args::Args;
 use crate::meter::{status, until};
 
 const MODES: [&str; 4] = ["concurrent", "orderly", "broadcasting", "polling"];
+/// As many messages as a queue may hold by its settings: the limit that counts is that of the client.
+const MOST: usize = 65_535;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Runs all of them, each with a broker of its own, or is one of them.
@@ -25,10 +27,10 @@ pub fn run(args: &Args) -> Outcome {
     if args.text("mode").is_ok() {
         return one(args);
     }
-    let cache: usize = args.number("cache-mib", 64)?;
+    let (cache, settle) = (args.number("cache-mib", 64)?, args.number("settle-s", 3)?);
     for mode in MODES {
         for queues in ["1", "100"] {
-            measure(mode, queues, cache)?;
+            measure(mode, queues, cache, settle)?;
         }
     }
     Ok(true)
@@ -54,13 +56,19 @@ impl Drop for Process {
     }
 }
 
-fn measure(mode: &str, queues: &str, cache: usize) -> std::result::Result<(), Box<dyn std::error::Error>> {
+fn measure(
+    mode: &str,
+    queues: &str,
+    cache: usize,
+    settle: u64,
+) -> std::result::Result<(), Box<dyn std::error::Error>> {
     let topic = format!("footprint:{queues}");
     let (_broker, mut said) = Process::start(&["broker", "--listen", "127.0.0.1:0", "--topic", &topic])?;
     let line = said.next().ok_or("the broker does not start")?;
     let servers = line.strip_prefix("NAMESRV_ADDR=").ok_or("the broker says something else")?;
-    let mib = cache.to_string();
-    let words = ["footprint", "--mode", mode, "--namesrv", servers, "--queues", queues, "--cache-mib", &mib];
+    let numbers = [cache.to_string(), settle.to_string()];
+    let words = ["footprint", "--mode", mode, "--namesrv", servers, "--queues", queues];
+    let words = [&words[..], &["--cache-mib", &numbers[0], "--settle-s", &numbers[1]]].concat();
     let (_consumer, mut said) = Process::start(&words)?;
     said.next().filter(|line| line == "idle").ok_or("the consumer does not start")?;
     fill(servers, cache)?;
@@ -71,8 +79,8 @@ fn measure(mode: &str, queues: &str, cache: usize) -> std::result::Result<(), Bo
 /// A little more than fits.
 fn fill(servers: &str, cache: usize) -> Result<()> {
     let producer = Producer::builder("footprint").name_servers(servers).send_timeout(PATIENCE).start()?;
-    let some = vec![Message::new("footprint", vec![b'x'; 1024]); 64];
-    for _ in 0..cache * 20 {
+    let some = vec![Message::new("footprint", vec![b'x'; 2048]); 64];
+    for _ in 0..cache * 10 {
         producer.send_batch(&some)?;
     }
     Ok(())
@@ -109,7 +117,7 @@ fn one(args: &Args) -> Outcome {
         return Err(format!("only {} of {queues} queues are pulled", held()).into());
     }
     // What is only needed for the start comes to its end.
-    std::thread::sleep(Duration::from_secs(3));
+    std::thread::sleep(Duration::from_secs(args.number("settle-s", 3)?));
     let (idle, threads) = (status("VmRSS"), threads()?);
     println!("idle");
     std::io::stdout().flush()?;
@@ -138,17 +146,17 @@ fn start(
             .client(&client)
             .subscribe("footprint", "*")
             .consume_from(ConsumeFrom::FirstOffset)
-            .pull_threshold_messages(usize::MAX)
-            .pull_threshold_bytes(usize::MAX);
+            .pull_threshold_messages(MOST)
+            .pull_threshold_bytes(1 << 30);
         return Ok(Consumer::Polled(consumer.start()?));
     }
     let builder = PushConsumer::builder("footprint-group")
         .client(&client)
         .subscribe("footprint", "*")
         .consume_from(ConsumeFrom::FirstOffset)
-        .pull_threshold_messages(usize::MAX)
-        .pull_threshold_bytes(usize::MAX)
-        .max_span(usize::MAX);
+        .pull_threshold_messages(MOST)
+        .pull_threshold_bytes(1 << 30)
+        .max_span(MOST);
     let consumer = match mode {
         "concurrent" => builder.consume_concurrently(never),
         "orderly" => builder.consume_orderly(never),

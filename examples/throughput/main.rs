@@ -43,7 +43,7 @@ usage: throughput fill   --namesrv N --topic T --count C [--size 128] [--batch 3
        throughput drain  --namesrv N --topic T --count C [--mode push|pull] [--consume-batch 1] [--threads 20] [--pull-batch 32] [--timeout-s 120]
        throughput idle   --namesrv N --topic T [--queues 16] [--threads 20] [--settle-s 15] [--seconds 60]
        throughput member --namesrv N --topic T --group G
-       throughput footprint [--cache-mib 64]
+       throughput footprint [--cache-mib 64] [--settle-s 3]
        throughput broker --listen HOST:PORT --topic T:QUEUES [--topic …]"
     );
     ExitCode::from(2)
