@@ -66,8 +66,8 @@ pub(crate) enum Notice {
     HeartbeatRefused { address: Arc<str>, code: ResponseCode, remark: Arc<str> },
     /// A connection to a broker was lost, or could not be made.
     Disconnected { address: Arc<str>, error: Arc<str> },
-    /// A server of the broker is at another address than before. The connection to it, and what was asked on it, is
-    /// lost; it may have started anew, and forgotten its locks and what it confirmed last.
+    /// The server that keeps the broker's offsets and locks is at another address than before. The connection to it, and
+    /// what was asked on it, is lost; it may have started anew, and forgotten its locks and what it confirmed last.
     BrokerMoved { name: Arc<str> },
     /// A broker asks something of this member's group: 39, 220, 221, 307, 309. To be answered with `respond`,
     /// unless it is one-way. 326 has been answered already.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::message::MessageQueue;
 use crate::protocol::body::{QueueData, TopicRouteData};
 
-pub(crate) use table::{Change, Role, RouteTable};
+pub(crate) use table::{Change, Moved, Role, RouteTable};
 pub(crate) use watch::{Asked, RouteWatch};
 
 /// One topic, as a name server described it last. Never changes: news make a new one.

@@ -12,7 +12,7 @@ use crate::remoting::CallError;
 use super::super::ClientConfig;
 use super::super::member::Notice;
 use super::super::name_server;
-use super::super::routes::{Asked, Change};
+use super::super::routes::{Asked, Change, Moved};
 use super::super::threads::panic_text;
 use super::questions::Before;
 use super::{Control, Input, Question};
@@ -133,10 +133,12 @@ impl Control {
     }
 
     pub(super) fn route_changed(&mut self, change: Change) {
-        for (name, from) in change.moved {
+        for Moved { broker, from, keeper } in change.moved {
             // If that server is gone without a word, what was asked of it would be waited for until the last moment.
-            log::info!("broker {name} is no longer at {from}");
-            self.tell_all(&Notice::BrokerMoved { name });
+            log::info!("broker {broker} is no longer at {from}");
+            if keeper {
+                self.tell_all(&Notice::BrokerMoved { name: broker });
+            }
             self.instance.remoting.close(&from);
         }
         if change.changed {

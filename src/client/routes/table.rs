@@ -36,9 +36,16 @@ pub(crate) struct Change {
     pub(crate) changed: bool,
     /// A broker that this topic had is gone from it.
     pub(crate) lost_broker: bool,
-    /// Servers that are somewhere else now: the broker, and where one of its servers was. Nobody is at that address
-    /// any more.
-    pub(crate) moved: Vec<(Arc<str>, Arc<str>)>,
+    pub(crate) moved: Vec<Moved>,
+}
+
+/// A server that is somewhere else now. Nobody is at its former address any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Moved {
+    pub(crate) broker: Arc<str>,
+    pub(crate) from: Arc<str>,
+    /// It keeps the offsets and locks of its broker: the master, or who stands in for it.
+    pub(crate) keeper: bool,
 }
 
 impl RouteTable {
@@ -118,17 +125,18 @@ impl RouteTable {
     }
 
     /// Returns who has moved, and from where. Who is merely missing may be back at the same place any moment.
-    fn merge_brokers(&mut self, named: &Brokers) -> Vec<(Arc<str>, Arc<str>)> {
+    fn merge_brokers(&mut self, named: &Brokers) -> Vec<Moved> {
         let mut moved = Vec::new();
         for (name, ids) in named {
-            for (id, before) in self.brokers.insert(name.clone(), ids.clone()).unwrap_or_default() {
-                if ids.get(&id).is_some_and(|now| *now != before) {
-                    moved.push((name.clone(), before));
+            for (id, from) in self.brokers.insert(name.clone(), ids.clone()).unwrap_or_default() {
+                if ids.get(&id).is_some_and(|now| *now != from) {
+                    let keeper = ids.keys().next() == Some(&id);
+                    moved.push(Moved { broker: name.clone(), from, keeper });
                 }
             }
         }
         self.drop_unknown();
-        moved.retain(|(_, before)| self.broker_name(before).is_none());
+        moved.retain(|moved| self.broker_name(&moved.from).is_none());
         moved
     }
 

@@ -150,11 +150,19 @@ fn n1_who_has_moved_is_told_from_who_is_missing() {
     let mut now_at = |a: &[(i64, &str)], b: &[(i64, &str)]| {
         let brokers = vec![broker("a", a), broker("b", b)];
         let moved = table.apply(&topic, data(vec![queue("a", 6, 1, 1)], brokers)).moved;
-        moved.into_iter().map(|(name, from)| format!("{name} from {from}")).collect::<Vec<_>>()
+        let told = |moved: Moved| {
+            let role = if moved.keeper { "" } else { ", a slave" };
+            format!("{} from {}{role}", moved.broker, moved.from)
+        };
+        moved.into_iter().map(told).collect::<Vec<_>>()
     };
     now_at(&[(0, "a0:1"), (1, "a1:1")], &[(0, "b0:1")]);
     assert_eq!(now_at(&[(0, "a0:2"), (1, "a1:1")], &[(0, "b0:1")]), ["a from a0:1"]);
+    assert_eq!(now_at(&[(0, "a0:2"), (1, "a1:2")], &[(0, "b0:1")]), ["a from a1:1, a slave"]);
+    now_at(&[(0, "a0:2"), (1, "a1:1")], &[(0, "b0:1")]);
     assert!(now_at(&[(1, "a1:1")], &[(0, "b0:1")]).is_empty(), "the master is away");
+    assert_eq!(now_at(&[(1, "a1:3")], &[(0, "b0:1")]), ["a from a1:1"], "it stands in for the master");
+    now_at(&[(1, "a1:1")], &[(0, "b0:1")]);
     assert!(now_at(&[(0, "a0:2"), (1, "a1:1")], &[(0, "b0:1")]).is_empty(), "and back");
     assert!(
         now_at(&[(0, "a1:1"), (1, "a0:2")], &[(0, "b0:1")]).is_empty(),

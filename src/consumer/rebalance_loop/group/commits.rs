@@ -65,8 +65,8 @@ impl<S: Outside> Group<S> {
         self.doubt_all_of(broker);
     }
 
-    /// A server of this broker is somewhere else: what was confirmed and locked there is in doubt until it has
-    /// acknowledged a heartbeat there.
+    /// The server that keeps the offsets of this broker is somewhere else: what was confirmed and locked there is in doubt
+    /// until it has acknowledged a heartbeat there.
     pub(super) fn moved(&mut self, broker: &str) {
         self.doubt_all_of(broker);
         self.doubt_locks(broker);
