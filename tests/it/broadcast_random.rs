@@ -12,7 +12,7 @@ use rocketmq_sync::{
 };
 
 use crate::seeded::{
-    CODES, Limits, Random, Trouble, assert_bounded, assert_healthy, seed, time, wait_until_pulling,
+    CODES, Limits, Pace, Random, Trouble, assert_bounded, assert_healthy, seed, time, wait_until_pulling,
 };
 use crate::support::{orders, queue, until};
 
@@ -216,6 +216,7 @@ impl World {
 fn run(in_order: bool) -> Result<()> {
     let mut world = World::new(seed(), in_order);
     let end = Instant::now() + time();
+    let mut pace = Pace::new(800);
     while Instant::now() < end {
         let at = world.random.index(PLACES);
         match world.random.below(20) {
@@ -225,7 +226,7 @@ fn run(in_order: bool) -> Result<()> {
             8..=10 => world.fail()?,
             11 => world.places[at].check(),
             _ => {
-                let n = world.random.below(100);
+                let n = pace.of(world.random.below(100));
                 world.send(n)?;
             }
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::seeded::{
-    CODES, GROUP_CODES, Limits, Random, Trouble, assert_bounded, assert_healthy, time, variable,
+    CODES, GROUP_CODES, Limits, Pace, Random, Trouble, assert_bounded, assert_healthy, time, variable,
     wait_until_pulling,
 };
 use crate::support::{SOON, body, orders, put, queue, until};
@@ -276,8 +276,8 @@ impl Group {
         Ok(())
     }
 
-    fn put(&mut self) {
-        for _ in 0..self.random.below(200) {
+    fn put(&mut self, n: u64) {
+        for _ in 0..n {
             let stored = self.broker.put(&Message::new("orders", "x")).unwrap();
             self.stored.insert(stored.queue().queue_id(), stored.queue_offset() + 1);
         }
@@ -345,6 +345,7 @@ impl Group {
 fn members_that_are_polled_leave_nothing_out_whatever_fails() -> Result<()> {
     let mut group = Group::new(crate::seeded::seed());
     let end = Instant::now() + time();
+    let mut pace = Pace::new(2000);
     while Instant::now() < end {
         match group.random.below(20) {
             0..=3 if group.members.len() < 3 => group.join(),
@@ -352,13 +353,16 @@ fn members_that_are_polled_leave_nothing_out_whatever_fails() -> Result<()> {
             6 if group.ghosts.len() < 3 => group.cut_off(),
             7..=9 => group.fail()?,
             10 => group.check(),
-            11..=13 => group.put(),
+            11..=13 => {
+                let n = pace.of(group.random.below(200));
+                group.put(n);
+            }
             _ => group.poll(),
         }
     }
     group.settle();
     // One more for each queue: each of them moves.
-    group.put();
+    group.put(4 * SHARED as u64);
     group.settle();
     for ghost in group.ghosts {
         assert!(ghost.shutdown(Duration::from_millis(500)).elapsed < Duration::from_secs(5));

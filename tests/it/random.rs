@@ -11,7 +11,7 @@ use rocketmq_sync::{
 };
 
 use crate::seeded::{
-    CODES, GROUP_CODES, Limits, Random, Trouble, assert_bounded, assert_healthy, seed, time,
+    CODES, GROUP_CODES, Limits, Pace, Random, Trouble, assert_bounded, assert_healthy, seed, time,
     wait_until_pulling,
 };
 use crate::support::{queue, until};
@@ -256,6 +256,7 @@ impl World {
 fn nothing_is_lost_whoever_comes_goes_or_fails() -> Result<()> {
     let mut world = World::new(seed())?;
     let end = Instant::now() + time();
+    let mut pace = Pace::new(3000);
     while Instant::now() < end {
         match world.random.below(20) {
             0..=3 if world.members.len() < 4 => world.join(),
@@ -265,7 +266,7 @@ fn nothing_is_lost_whoever_comes_goes_or_fails() -> Result<()> {
             8..=11 => world.fail()?,
             12 => world.check(),
             _ => {
-                let n = world.random.below(200);
+                let n = pace.of(world.random.below(200));
                 world.send(n)?;
             }
         }

@@ -53,6 +53,27 @@ pub fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
+/// Keeps what is sent down to what can be consumed, on a machine where everything else is quick, too.
+pub struct Pace {
+    begun: Instant,
+    per_second: u64,
+    sent: u64,
+}
+
+impl Pace {
+    pub fn new(per_second: u64) -> Self {
+        Self { begun: Instant::now(), per_second, sent: 0 }
+    }
+
+    /// So many, or as many of them as may be.
+    pub fn of(&mut self, n: u64) -> u64 {
+        let most = 500 + self.per_second * self.begun.elapsed().as_secs();
+        let n = n.min(most - self.sent);
+        self.sent += n;
+        n
+    }
+}
+
 /// What a broker is made to do wrong, until it is mended.
 #[derive(Default)]
 pub struct Trouble(Vec<FaultHandle>);

@@ -69,6 +69,7 @@ fn ours(backtrace: &str) -> impl Iterator<Item = &str> {
         ["rocketmq_sync", "stress::", "/src/", "/tests/"].iter().any(|part| line.contains(part))
             && !line.contains("/.cargo/")
             && !line.contains("/rustc/")
+            && !line.contains("std::thread")
     };
     lines.into_iter().filter(move |line| ours(line))
 }
