@@ -355,8 +355,10 @@ impl World {
         if clean {
             let mut stored = Vec::new();
             for (at, broker) in self.brokers.iter().enumerate() {
+                // A reset that no pull has met yet may be forgotten with the next restart, and may not.
                 let of = |(n, queue): (usize, &Queue)| {
-                    (queue.queue.clone(), queue.reset_to.or_else(|| self.stored(at, n)))
+                    let least = |stored: i64| queue.reset_to.map_or(stored, |to| to.min(stored));
+                    (queue.queue.clone(), self.stored(at, n).map(least))
                 };
                 stored.extend(broker.queues.iter().enumerate().map(of));
             }
