@@ -5,7 +5,7 @@
 
 mod plan;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -23,6 +23,7 @@ use super::rebalance_loop::RebalanceEvent;
 use super::rebalance_loop::requests::{lock_batch, locked_queues, master};
 use crate::client::panic_text;
 use crate::clock::Waiter;
+use crate::message::MessageQueue;
 use crate::protocol::Frame;
 use crate::remoting::{CallError, ReplySink};
 
@@ -40,7 +41,7 @@ pub(crate) enum LockEvent {
 pub(super) fn run(core: &Arc<Core>, waiter: &Waiter, events: &Receiver<LockEvent>, sink: ReplySink) {
     let mut locks = Locks::new(core.clone(), sink);
     loop {
-        let event = match waiter.recv_deadline(events, Some(locks.plan.deadline())) {
+        let event = match waiter.recv_deadline(events, Some(locks.deadline())) {
             Ok(LockEvent::Stop) | Err(RecvTimeoutError::Disconnected) => return,
             Ok(event) => Some(event),
             Err(RecvTimeoutError::Timeout) => None,
@@ -62,7 +63,7 @@ pub(super) fn run(core: &Arc<Core>, waiter: &Waiter, events: &Receiver<LockEvent
 }
 
 /// The renewals of one consumer.
-struct Locks<S: Outside> {
+pub(super) struct Locks<S: Outside> {
     core: Arc<S>,
     sink: S::Sink,
     plan: Plan,
@@ -79,20 +80,32 @@ struct UnderWay {
 }
 
 impl<S: Outside> Locks<S> {
-    fn new(core: Arc<S>, sink: S::Sink) -> Self {
+    /// Answers to its requests come back through `sink`.
+    pub(super) fn new(core: Arc<S>, sink: S::Sink) -> Self {
         let plan = Plan::new(core.now());
         Self { core, sink, plan, under_way: HashMap::new(), next: 0 }
     }
 
     fn handle(&mut self, event: LockEvent) {
         match event {
-            LockEvent::Renew(broker) => self.plan.wish(&broker, self.core.now()),
-            LockEvent::Answer(tag, answer) => self.answered(tag, answer),
+            LockEvent::Renew(broker) => self.wish(&broker),
+            LockEvent::Answer(tag, answer) => self.answered(tag, || locked_queues(answer)),
             LockEvent::Stop => {}
         }
     }
 
-    fn renew_due(&mut self) {
+    /// When [`renew_due`](Self::renew_due) is to be called.
+    pub(super) fn deadline(&self) -> Instant {
+        self.plan.deadline()
+    }
+
+    /// The locks of this broker are needed now.
+    pub(super) fn wish(&mut self, broker: &Arc<str>) {
+        self.plan.wish(broker, self.core.now());
+    }
+
+    /// Asks every broker whose time has come.
+    pub(super) fn renew_due(&mut self) {
         let mut held = self.held();
         let now = self.core.now();
         for broker in self.plan.take_due(now, held.keys()) {
@@ -130,10 +143,15 @@ impl<S: Outside> Locks<S> {
         self.core.send(&address, Request::Lock(body), &self.sink, self.next);
     }
 
-    fn answered(&mut self, tag: u64, answer: Result<Frame, CallError>) {
+    /// The answer to the request with this tag. `read` gives the queues that are ours, if it was a renewal.
+    pub(super) fn answered(
+        &mut self,
+        tag: u64,
+        read: impl FnOnce() -> Result<BTreeSet<MessageQueue>, String>,
+    ) {
         let Some(UnderWay { broker, asked, queues }) = self.under_way.remove(&tag) else { return };
         let now = self.core.now();
-        match locked_queues(answer) {
+        match read() {
             Err(error) => {
                 log::warn!("{broker} did not renew the locks of {}: {error}", self.core.plain_group());
                 self.plan.failed(&broker, now);

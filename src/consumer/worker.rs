@@ -1,6 +1,6 @@
 //! `rmq-consume-N`: takes messages, calls the listener, settles the verdicts.
 
-mod in_order;
+pub(super) mod in_order;
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -309,19 +309,14 @@ impl Worker<'_> {
 
     fn send_back(&self, queue: &Arc<ProcessQueue>, run: &Arc<Run>, index: u32, back: Back, times: u32) {
         if queue.send_back(run, index) {
-            self.post_send_back(queue, run, index, back, times);
+            self.core.post_pull(PullEvent::SendBack(SendBack {
+                core: self.core.clone(),
+                queue: queue.clone(),
+                run: run.clone(),
+                index,
+                back,
+                times,
+            }));
         }
-    }
-
-    /// `ProcessQueue::send_back` was called for it.
-    fn post_send_back(&self, queue: &Arc<ProcessQueue>, run: &Arc<Run>, index: u32, back: Back, times: u32) {
-        self.core.post_pull(PullEvent::SendBack(SendBack {
-            core: self.core.clone(),
-            queue: queue.clone(),
-            run: run.clone(),
-            index,
-            back,
-            times,
-        }));
     }
 }

@@ -9,8 +9,10 @@ use crate::client::{ConsumeStatus, Verdict};
 use crate::consumer::claims::Finished;
 use crate::consumer::core::Item;
 use crate::consumer::order::{Fate, Judgement, judge};
+use crate::consumer::outside::Outside;
 use crate::consumer::process_queue::{Piece, ProcessQueue, Took};
-use crate::consumer::send_back::Back;
+use crate::consumer::pull_loop::PullEvent;
+use crate::consumer::send_back::{Back, SendBack};
 use crate::consumer::slot::Work;
 use crate::consumer::timer_loop::{Due, TimerEvent};
 use crate::message::MessageView;
@@ -117,34 +119,13 @@ impl Worker<'_> {
         unreadable: Vec<usize>,
     ) -> bool {
         let answers = self.answers(verdict, &unreadable);
-        let settings = &self.core.settings;
-        let usual_pause = settings.order.as_ref().map_or(Duration::ZERO, |order| order.suspend_time);
-        let Judgement { fates, pause } = judge(&answers, settings.max_reconsume_times, usual_pause);
-        let (mut accepted, mut look) = (0, false);
-        let (mut handed_over, mut again) = (Vec::new(), Vec::new());
-        let pieces = std::mem::take(&mut self.pieces);
-        let total = pieces.len() as u64;
-        for ((piece, fate), (_, times)) in pieces.into_iter().zip(fates).zip(answers) {
-            match fate {
-                Fate::Done => {
-                    accepted += 1;
-                    look |= piece.run.claims.finish(piece.index) == Finished::Look;
-                }
-                Fate::HandOver(back) => handed_over.push((piece, back, times)),
-                Fate::Again(more) => again.push(Piece { times: Some(times.saturating_add(more)), ..piece }),
-            }
-        }
         if let Some(error) = verdict.error() {
             let ids: Vec<&str> = self.batch.iter().map(MessageView::message_id).collect();
             log::warn!("messages {} of {} failed: {error}", ids.join(", "), queue.queue());
         }
-        if look {
-            self.core.settled(queue, queue.settle());
-        }
-        let goes_on = handed_over.is_empty() && again.is_empty();
-        if !goes_on {
-            self.wait_in_order(queue, handed_over, again, pause);
-        }
+        let pieces = std::mem::take(&mut self.pieces);
+        let total = pieces.len() as u64;
+        let Concluded { accepted, goes_on } = conclude(self.core, queue, pieces, &answers);
         self.consumed.add(accepted, total - accepted - unreadable.len() as u64);
         goes_on
     }
@@ -166,32 +147,73 @@ impl Worker<'_> {
         }
         answers
     }
+}
 
-    /// The queue waits, for a time and until a broker has what is handed over. It does so before anybody is asked:
-    /// the answer may come before this returns.
-    fn wait_in_order(
-        &self,
-        queue: &Arc<ProcessQueue>,
-        handed_over: Vec<(Piece, Back, u32)>,
-        again: Vec<Piece>,
-        pause: Option<Duration>,
-    ) {
-        let core = self.core;
-        let now = core.now();
-        let until = pause.map_or(now, |pause| now + pause);
-        let begun: Vec<_> =
-            handed_over.into_iter().filter(|(one, ..)| queue.send_back(&one.run, one.index)).collect();
-        let nothing_to_wait_for = begun.is_empty();
-        core.settled(queue, queue.pause(again, until));
-        for (Piece { run, index, .. }, back, times) in begun {
-            self.post_send_back(queue, &run, index, back, times);
+/// What became of a batch.
+pub(in crate::consumer) struct Concluded {
+    /// Messages that are finished.
+    pub(in crate::consumer) accepted: u64,
+    /// The queue does not wait for anything.
+    pub(in crate::consumer) goes_on: bool,
+}
+
+/// Carries out what follows from the answers to what was taken, each with the reconsume count of its message. Unless
+/// the queue goes on at once, the calling thread is through with it.
+pub(in crate::consumer) fn conclude<S: Outside>(
+    core: &Arc<S>,
+    queue: &Arc<ProcessQueue>,
+    pieces: Vec<Piece>,
+    answers: &[(ConsumeStatus, u32)],
+) -> Concluded {
+    let settings = core.settings();
+    let usual_pause = settings.order.as_ref().map_or(Duration::ZERO, |order| order.suspend_time);
+    let Judgement { fates, pause } = judge(answers, settings.max_reconsume_times, usual_pause);
+    let (mut accepted, mut look) = (0, false);
+    let (mut handed_over, mut again) = (Vec::new(), Vec::new());
+    for ((piece, fate), (_, times)) in pieces.into_iter().zip(fates).zip(answers) {
+        match fate {
+            Fate::Done => {
+                accepted += 1;
+                look |= piece.run.claims.finish(piece.index) == Finished::Look;
+            }
+            Fate::HandOver(back) => handed_over.push((piece, back, *times)),
+            Fate::Again(more) => again.push(Piece { times: Some(times.saturating_add(more)), ..piece }),
         }
-        if pause.is_some() || nothing_to_wait_for {
-            core.post_timer(TimerEvent::At(until, Due::Resume(queue.id())));
-        }
+    }
+    if look {
+        core.settled(queue, queue.settle());
+    }
+    let goes_on = handed_over.is_empty() && again.is_empty();
+    if !goes_on {
+        wait(core, queue, handed_over, again, pause);
+    }
+    Concluded { accepted, goes_on }
+}
+
+/// The queue waits, for a time and until a broker has what is handed over. It does so before anybody is asked: the
+/// answer may come before this returns.
+fn wait<S: Outside>(
+    core: &Arc<S>,
+    queue: &Arc<ProcessQueue>,
+    handed_over: Vec<(Piece, Back, u32)>,
+    again: Vec<Piece>,
+    pause: Option<Duration>,
+) {
+    let now = core.now();
+    let until = pause.map_or(now, |pause| now + pause);
+    let begun: Vec<_> =
+        handed_over.into_iter().filter(|(one, ..)| queue.send_back(&one.run, one.index)).collect();
+    let nothing_to_wait_for = begun.is_empty();
+    core.settled(queue, queue.pause(again, until));
+    for (Piece { run, index, .. }, back, times) in begun {
+        let what = SendBack { core: core.clone(), queue: queue.clone(), run, index, back, times };
+        core.post_pull(PullEvent::SendBack(what));
+    }
+    if pause.is_some() || nothing_to_wait_for {
+        core.post_timer(TimerEvent::At(until, Due::Resume(queue.id())));
     }
 }
 
 /// After so many messages, or after so long, a queue that others wait for the thread of goes to the end of the list.
-const TURN_MESSAGES: u32 = 32;
-const TURN_NANOS: u64 = 10_000_000;
+pub(in crate::consumer) const TURN_MESSAGES: u32 = 32;
+pub(in crate::consumer) const TURN_NANOS: u64 = 10_000_000;
