@@ -255,7 +255,7 @@ impl Assignment {
                 let ending = Ending { by: now + ending.commit_time, ..ending };
                 self.end_of_draining(ending, now, watermark)
             }
-            Phase::Verifying { by, .. } if now >= by => self.release(by, None),
+            Phase::Verifying { by, .. } if now >= by => self.release(by, self.unverified()),
             Phase::Committing { ending, .. } if now >= ending.by => {
                 self.after_commit(ending, Some("the offset was not confirmed in time".into()))
             }

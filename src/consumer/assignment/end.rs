@@ -185,13 +185,20 @@ impl Assignment {
                 self.commit(to, ending)
             }
             // Whoever is further is the new owner.
-            (None, _) if !ending.stays && self.in_flight.is_none() && !self.is_news(watermark) => {
+            (None, first)
+                if !ending.stays
+                    && self.in_flight.is_none()
+                    && !self.is_news(watermark)
+                    && !self.is_doubted(first) =>
+            {
                 self.after_commit(ending, None)
             }
             (None, Some(first))
-                if (watermark > first || self.acked != Some(first)) && self.in_flight.is_none() =>
+                if self.in_flight.is_none()
+                    && (watermark > first || self.acked != Some(first) || self.is_doubted(Some(first))) =>
             {
-                self.phase = Phase::Verifying { first, end: watermark, by: now + COMMIT_TIME };
+                let by = ending.by.min(now + COMMIT_TIME);
+                self.phase = Phase::Verifying { first, end: watermark, by };
                 vec![Action::Ask(Ask::Stored)]
             }
             (None, _) => self.commit(watermark, ending),

@@ -21,6 +21,9 @@ impl Assignment {
             }
             (Phase::Resolving { ask: Ask::Stored, .. }, Ok(None)) => self.without_stored(),
             (Phase::Resolving { ask, tries }, Err(_)) => self.ask_again(ask, tries, now),
+            (Phase::Verifying { first, end, by }, Ok(held)) if self.lock.is_some() => {
+                self.verified(held, first, end, by)
+            }
             (Phase::Verifying { first, end, by }, Ok(held)) => {
                 let ending = Ending::new(by, false);
                 // Unless it is what we left there, somebody else has committed since: a blind update would take that
@@ -29,7 +32,7 @@ impl Assignment {
                 let untouched = held == Some(first) || (known && held == self.acked);
                 if untouched { self.commit(end, ending) } else { self.release(by, None) }
             }
-            (Phase::Verifying { by, .. }, Err(_)) => self.release(by, None),
+            (Phase::Verifying { by, .. }, Err(_)) => self.release(by, self.unverified()),
             // One that was asked before the connection was lost says nothing about the time after it.
             (Phase::Active, Ok(held)) if self.doubt == Doubt::Asking => {
                 self.doubt = Doubt::None;

@@ -1,3 +1,4 @@
+use super::super::COMMIT_TIME;
 use super::super::tests::{at, policy};
 use super::*;
 use crate::consumer::stats::StartReason;
@@ -265,6 +266,49 @@ fn whoever_goes_after_a_lost_connection_commits_only_over_what_it_left_there() {
             assert_eq!(case.queue.stored(Ok(Some(at(held))), case.now), last);
         }
     }
+}
+
+#[test]
+fn who_stops_after_a_lost_connection_looks_whether_the_broker_still_holds_what_it_had_confirmed() {
+    let short = "it is at 12, of another member, and 14 was reached";
+    for (lost_first, held, after) in [
+        (true, Ok(Some(at(14))), Ok(())),
+        (true, Ok(Some(at(12))), Err(Some(short))),
+        (true, Ok(Some(at(3))), Err(None)),
+        (true, Ok(None), Err(None)),
+        (false, Ok(None), Err(None)),
+        (true, Err("lost".to_owned()), Err(Some("the broker did not tell"))),
+    ] {
+        let mut case = active();
+        if lost_first {
+            case.queue.connection_lost(case.now);
+        }
+        assert_eq!(case.queue.shutdown(case.by(), COMMIT_TIME), [Action::Close]);
+        if !lost_first {
+            case.queue.connection_lost(case.now);
+        }
+        assert_eq!(case.queue.drained(case.now, at(14)), [Action::Ask(Ask::Stored)]);
+        let actions = case.queue.stored(held.clone(), case.now);
+        if after == Err(None) {
+            assert_eq!(actions, [Action::Commit(at(14))], "{held:?}");
+            continue;
+        }
+        assert_eq!(actions, [Action::Unlock], "{held:?}");
+        let ended = case.queue.unlocked();
+        let [Action::Release { failed, .. }] = ended.as_slice() else { panic!("{ended:?}") };
+        let why = failed.as_deref().unwrap_or_default();
+        assert!(after.err().flatten().map_or(failed.is_none(), |text| why.starts_with(text)), "{failed:?}");
+    }
+}
+
+#[test]
+fn what_was_confirmed_before_a_lost_connection_is_committed_again_if_it_is_gone() {
+    let mut case = active();
+    case.queue.connection_lost(case.now);
+    assert_eq!(case.queue.shutdown(case.by(), COMMIT_TIME), [Action::Close]);
+    assert_eq!(case.queue.drained(case.now, at(10)), [Action::Ask(Ask::Stored)], "nothing is new");
+    assert_eq!(case.queue.stored(Ok(None), case.now), [Action::Commit(at(10))]);
+    assert_eq!(case.queue.committed(Ok(()), case.now, at(10)), [Action::Unlock]);
 }
 
 #[test]
