@@ -144,6 +144,13 @@ impl Assignment {
         }
     }
 
+    /// It begins somewhere: what was asked about the place where it was before says nothing any more.
+    pub(super) fn forget_regained(&mut self) {
+        if let Some(lock) = &mut self.lock {
+            lock.regained = None;
+        }
+    }
+
     /// Whether what the broker holds is to be asked only when the lock is certain again.
     pub(super) fn awaits_lock(&self) -> bool {
         self.lock.as_ref().is_some_and(|lock| lock.regained.is_none())

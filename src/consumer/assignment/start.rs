@@ -109,6 +109,7 @@ impl Assignment {
     pub(super) fn activate(&mut self, start: Offset, reason: StartReason) -> Vec<Action> {
         self.phase = Phase::Active;
         self.doubt = Doubt::None;
+        self.forget_regained();
         let mut actions = vec![Action::Activate { start, reason }];
         if self.policy.by_hand {
             self.begun = (self.acked != Some(start)).then_some(start);

@@ -330,6 +330,24 @@ fn a_reset_or_rebuilt_queue_keeps_its_lock_and_waits_for_its_listener() {
 }
 
 #[test]
+fn a_reset_after_a_regained_lock_is_not_taken_for_another_member() {
+    let mut case = active();
+    case.queue.connection_lost(case.now);
+    let asked = case.asked();
+    let regained = |case: &mut Case| case.queue.lock_regained(asked, false, true, case.far(), at(10));
+    assert_eq!(regained(&mut case), [Action::Ask(Ask::Stored)]);
+    case.queue.reset(at(20), StartReason::Reset, case.far());
+    case.queue.committed(Ok(()), case.now, at(10));
+    let start = Action::Activate { start: at(20), reason: StartReason::Reset };
+    assert_eq!(case.queue.drained(case.now, at(10)), [start]);
+    assert_eq!(case.queue.stored(Ok(Some(at(20))), case.now), [], "it was asked in another life");
+    assert_eq!(case.queue.doubt_commits(), [], "the lock is not certain");
+    let actions = case.queue.lock_regained(asked, false, true, case.far(), at(20));
+    assert_eq!(actions, [Action::Ask(Ask::Stored)]);
+    assert_eq!(case.queue.stored(Ok(Some(at(20))), case.now), [Action::Extend(asked)]);
+}
+
+#[test]
 fn a_reset_is_left_to_who_has_the_queue() {
     let mut case = locking();
     assert_eq!(case.queue.reset(at(3), StartReason::Reset, case.far()), []);
