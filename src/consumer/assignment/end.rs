@@ -46,7 +46,9 @@ impl Assignment {
                 }
                 actions
             }
-            Phase::Draining(Ending { target: Some((to, reason)), .. }) => self.pass_on(to, reason, by),
+            Phase::Draining(Ending { target: Some((to, reason)), .. }) if self.lock.is_none() => {
+                self.pass_on(to, reason, by)
+            }
             _ => self.leave(by),
         }
     }
@@ -79,9 +81,11 @@ impl Assignment {
                 actions.extend(self.commit_target(to));
                 actions
             }
-            Phase::Draining(Ending { first: Some(_), stays: false, .. }) | Phase::Verifying { .. } => {
+            // With a lock, what runs has to end before others may have the queue.
+            Phase::Draining(Ending { first: Some(_), stays: false, .. }) if self.lock.is_none() => {
                 self.pass_on(to, reason, by)
             }
+            Phase::Verifying { .. } => self.pass_on(to, reason, by),
             Phase::Draining(ending) => {
                 self.phase = Phase::Draining(Ending { target: Some((to, reason)), ..ending });
                 self.commit_target(to)

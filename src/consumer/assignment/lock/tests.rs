@@ -348,6 +348,25 @@ fn a_reset_after_a_regained_lock_is_not_taken_for_another_member() {
 }
 
 #[test]
+fn a_reset_queue_that_goes_is_not_unlocked_before_its_listener_has_ended() {
+    let reset = |case: &mut Case| case.queue.reset(at(3), StartReason::Reset, case.far());
+    for reset_first in [true, false] {
+        let mut case = active();
+        if reset_first {
+            assert_eq!(reset(&mut case), [Action::Close, Action::Commit(at(3))]);
+            assert_eq!(case.queue.unwant(case.by(), at(12)), []);
+        } else {
+            case.queue.unwant(case.by(), at(12));
+            case.queue.connection_lost(case.now);
+            assert_eq!(reset(&mut case), [Action::Commit(at(3))]);
+        }
+        assert_eq!(case.queue.committed(Ok(()), case.now, at(12)), []);
+        assert_eq!(case.queue.drained(case.now, at(12)), [Action::Unlock]);
+        assert_eq!(case.queue.unlocked(), released(3));
+    }
+}
+
+#[test]
 fn a_reset_is_left_to_who_has_the_queue() {
     let mut case = locking();
     assert_eq!(case.queue.reset(at(3), StartReason::Reset, case.far()), []);
