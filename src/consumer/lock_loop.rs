@@ -185,17 +185,11 @@ impl<S: Outside> Locks<S> {
             Some(Renewal::Stale) if process.lease().is_some_and(|lease| lease.is_wanted()) => {
                 self.plan.wish(process.queue().shared_broker_name(), now);
             }
-            // It was unlocked while this was on its way, and may have been locked once more by it.
-            Some(Renewal::Stale) => self.unlock(process),
-        }
-    }
-
-    fn unlock(&mut self, process: &ProcessQueue) {
-        let queue = process.queue();
-        if let Ok(address) = master(&*self.core, queue.broker_name()) {
-            let body = lock_batch(&*self.core, vec![queue.clone()]);
-            self.next += 1;
-            self.core.send(&address, Request::Unlock(body), &self.sink, self.next);
+            // It was given up while this was on its way, and may have been locked once more by it.
+            Some(Renewal::Stale) => {
+                let queue = process.queue().clone();
+                self.core.post_rebalance(RebalanceEvent::StrayLock(self.core.clone(), queue));
+            }
         }
     }
 }

@@ -52,6 +52,8 @@ pub(crate) enum RebalanceEvent<S = Core> {
     LockRefused(u64),
     /// The broker has renewed the lock that was asked for then, after this member had stopped believing in it.
     LockRegained { id: u64, asked: Asked, late: bool, doubtful: bool },
+    /// The broker has renewed a lock that this member had given up meanwhile.
+    StrayLock(Arc<S>, MessageQueue),
     /// A broker that had been told of the subscription of this topic has it no more.
     TopicDropped { core: Arc<S>, topic: Arc<str>, broker: Arc<str> },
     /// An operator has set the offsets of a topic.

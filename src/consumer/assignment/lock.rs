@@ -60,6 +60,11 @@ impl Assignment {
         matches!(self.phase, Phase::Locking { .. })
     }
 
+    /// Whether the broker is being told that others may have it.
+    pub fn is_unlocking(&self) -> bool {
+        matches!(self.phase, Phase::Unlocking { .. })
+    }
+
     /// The answer to [`Action::Lock`]: whether the queue is ours. `jitter` is between 0 and 1.
     pub fn locked(
         &mut self,

@@ -52,6 +52,7 @@ impl<S: Outside> Groups<S> {
                     group.lock_regained(id, asked, late, doubtful, requests);
                 });
             }
+            RebalanceEvent::StrayLock(core, queue) => self.with(&core, |group, _| group.stray_lock(&queue)),
             RebalanceEvent::TopicDropped { core, topic, broker } => {
                 self.with(&core, |group, _| group.topic_dropped(&topic, &broker));
             }

@@ -109,6 +109,14 @@ impl<S: Outside> Group<S> {
         });
     }
 
+    /// A renewal was granted after the lock had been given up. Unless the queue has a new life here, which needs it, it
+    /// would keep others from the queue.
+    pub(super) fn stray_lock(&mut self, queue: &MessageQueue) {
+        if self.queues.get(queue).is_none_or(|owned| owned.assignment.is_unlocking()) {
+            self.lock_wishes.unlock(queue, NO_LIFE);
+        }
+    }
+
     /// The connection to a broker was lost: none of its locks is certain.
     pub(super) fn doubt_locks(&mut self, broker: &str) {
         if !self.needs_locks() {
@@ -169,3 +177,6 @@ impl<S: Outside> Group<S> {
         }
     }
 }
+
+/// The answer to an unlock of a queue that is not there any more changes nothing.
+const NO_LIFE: u64 = 0;

@@ -347,6 +347,23 @@ fn a_reset_after_a_regained_lock_is_not_taken_for_another_member() {
     assert_eq!(case.queue.stored(Ok(Some(at(20))), case.now), [Action::Extend(asked)]);
 }
 
+/// A renewal on its way while the queue goes may lock it once more; one while it is locked anew locks what is wanted.
+#[test]
+fn only_a_queue_that_is_being_unlocked_is_unlocked_again() {
+    let mut case = active();
+    assert!(!case.queue.is_unlocking());
+    case.queue.unwant(case.by(), at(12));
+    case.ends(12);
+    let mut case = active();
+    case.queue.unwant(case.by(), at(10));
+    assert_eq!(case.queue.drained(case.now, at(10)), [Action::Unlock]);
+    assert!(case.queue.is_unlocking());
+    let mut case = active();
+    case.queue.lock_refused(case.far());
+    assert_eq!(case.queue.drained(case.now, at(10)), [Action::LetGo, Action::Lock]);
+    assert!(!case.queue.is_unlocking());
+}
+
 #[test]
 fn a_reset_queue_that_goes_is_not_unlocked_before_its_listener_has_ended() {
     let reset = |case: &mut Case| case.queue.reset(at(3), StartReason::Reset, case.far());
