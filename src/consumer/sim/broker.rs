@@ -1,11 +1,12 @@
 //! A model of a broker: queues, filters, offsets, members, held pulls, send-backs. It answers; when, and whether the
 //! answer arrives, is decided by the world.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::core::{BROKERS, RETRY_TOPIC};
+use super::locks::BrokerLocks;
 use crate::consumer::answer::Pulled;
 use crate::message::{MessageQueue, Subscription, properties, tags};
 use crate::protocol::headers::{ConsumerSendBack, PullMessage, SendMessage};
@@ -21,6 +22,7 @@ pub(super) struct Broker {
     /// The connection of each member, by number.
     pub(super) members: BTreeMap<usize, u64>,
     pub(super) held: Vec<Held>,
+    pub(super) locks: BrokerLocks,
     pub(super) down_until: Instant,
 }
 
@@ -66,6 +68,8 @@ pub(super) enum Reply {
     Members(Vec<usize>),
     Stored(Option<i64>),
     Offset(i64),
+    /// The queues that are the member's, and when it asked for them.
+    Locked(BTreeSet<MessageQueue>, Instant),
 }
 
 /// What the answer to a pull is about, for the ledger.
@@ -131,6 +135,7 @@ impl Broker {
             subscriptions: BTreeMap::new(),
             members: BTreeMap::new(),
             held: Vec::new(),
+            locks: BrokerLocks::default(),
             down_until: now,
         }
     }

@@ -66,6 +66,8 @@ impl World {
             State::Ready => false,
             State::Waiting { until, .. } => member.timers.contains(&(*until, Due::Pull(id))),
             State::Parked { why } => match why {
+                // In order, whoever finishes the last message of a run says so, and nothing is consumed before.
+                Pause::FlowControl if self.is_in_order() => queue.load().messages > 0,
                 Pause::FlowControl => is_high(&queue.load(), queue) || self.will_move(member, queue),
                 Pause::CacheLimit => core.budget().is_exhausted() && queue.load().bytes > 0,
                 Pause::Suspended => core.is_suspended() || core.is_paused(queue.queue()),

@@ -18,6 +18,7 @@ use crate::consumer::process_queue::ProcessQueue;
 use crate::consumer::pull_loop::PullEvent;
 use crate::consumer::rebalance_loop::RebalanceEvent;
 use crate::consumer::settings::Settings;
+use crate::consumer::slot::Slot;
 use crate::consumer::stats::Waiting;
 use crate::consumer::timer_loop::TimerEvent;
 use crate::message::MessageQueue;
@@ -35,6 +36,7 @@ pub(super) enum Sink {
     Backs,
     Rebalance,
     Control,
+    Locks,
 }
 
 /// What a deciding part asked for, to be carried out by the world.
@@ -57,6 +59,7 @@ pub(super) enum Deed {
     CancelListeners,
     /// The connection ended between two looks at it.
     Cut(usize),
+    RenewLocks(Arc<str>),
 }
 
 /// One simulated consumer, as its deciding parts see it.
@@ -78,6 +81,9 @@ pub(super) struct SimCore {
     pub(super) told: Told,
     pub(super) seen: RefCell<Seen>,
     pub(super) deeds: RefCell<Vec<Deed>>,
+    owned: RefCell<BTreeMap<MessageQueue, Arc<ProcessQueue>>>,
+    /// Of the consume threads.
+    pub(super) slots: RefCell<Vec<Arc<Slot>>>,
     rng: RefCell<Rng>,
     /// Of a thousand looks at a connection, how many see it end.
     pub(super) fragile: Cell<u64>,
@@ -113,6 +119,8 @@ impl SimCore {
             told: Told::default(),
             seen: RefCell::new(seen),
             deeds: RefCell::default(),
+            owned: RefCell::default(),
+            slots: RefCell::default(),
             rng: RefCell::new(rng),
             fragile: Cell::new(0),
         }
@@ -294,10 +302,15 @@ impl Outside for SimCore {
     }
 
     fn own(&self, queue: &Arc<ProcessQueue>) {
+        self.owned.borrow_mut().insert(queue.queue().clone(), queue.clone());
         self.note(Deed::Own(queue.clone()));
     }
 
     fn disown(&self, queue: &ProcessQueue) {
+        let mut owned = self.owned.borrow_mut();
+        if owned.get(queue.queue()).is_some_and(|known| known.id() == queue.id()) {
+            owned.remove(queue.queue());
+        }
         self.note(Deed::Disown(queue.id()));
     }
 
@@ -311,18 +324,18 @@ impl Outside for SimCore {
         Duration::from_secs(30)
     }
 
-    // What follows is for consumption in order, which is not simulated.
-
     fn owned(&self) -> Vec<Arc<ProcessQueue>> {
-        Vec::new()
+        self.owned.borrow().values().cloned().collect()
     }
 
-    fn is_listening_to(&self, _: &MessageQueue) -> bool {
-        false
+    fn is_listening_to(&self, queue: &MessageQueue) -> bool {
+        self.slots.borrow().iter().any(|slot| slot.is_working_on(queue))
     }
 
-    fn renew_locks(&self, _: &Arc<str>) {}
+    fn renew_locks(&self, broker: &Arc<str>) {
+        self.note(Deed::RenewLocks(broker.clone()));
+    }
 }
 
 /// When every run begins, since 1970.
-const START: Duration = Duration::from_secs(1_700_000_000);
+pub(super) const START: Duration = Duration::from_secs(1_700_000_000);

@@ -42,9 +42,10 @@ enum Kind {
     Rebuild,
     Stall,
     Spurious,
+    Locks,
 }
 
-const KINDS: [(u64, Kind); 17] = [
+const KINDS: [(u64, Kind); 18] = [
     (8, Kind::Cut),
     (6, Kind::Join),
     (4, Kind::Leave),
@@ -62,6 +63,7 @@ const KINDS: [(u64, Kind); 17] = [
     (2, Kind::Rebuild),
     (4, Kind::Stall),
     (2, Kind::Spurious),
+    (4, Kind::Locks),
 ];
 
 impl World {
@@ -97,6 +99,9 @@ impl World {
         let Some(core) = self.core(number) else { return };
         let (ready, _) = bounded(1);
         self.for_rebalance(number, ForRebalance::Event(RebalanceEvent::Start { core, ready }));
+        if self.is_in_order() {
+            self.rouse(number, Loop::Lock);
+        }
         if known {
             let topics: Vec<String> = self.filters.keys().cloned().collect();
             topics.into_iter().for_each(|topic| self.name_server_answers(number, topic));
@@ -159,6 +164,7 @@ impl World {
             (Kind::Flicker, Some(member)) => self.flicker(member),
             (Kind::Rebuild, Some(member)) => self.rebuild(member),
             (Kind::Stall, Some(member)) => self.stall(member),
+            (Kind::Locks, Some(member)) => self.trouble_with_locks(member, broker),
             (Kind::Spurious, Some(member)) => {
                 self.for_control(member, ForControl::Tell(crate::client::Notice::ConsumerIdsChanged));
             }
@@ -208,10 +214,14 @@ impl World {
         }
     }
 
-    fn restart(&mut self, broker: usize, crashed: bool) {
+    pub(super) fn restart(&mut self, broker: usize, crashed: bool) {
         let down_for = self.rng.millis(20, 1500);
         self.note(|| format!("{} restarts, crashed: {crashed}", BROKERS[broker].0));
+        // A reset that no pull has met is lost.
+        let reset = self.brokers[broker].queues.iter().filter(|queue| queue.reset_to.is_some());
+        reset.for_each(|queue| self.ledger.went_back(queue.ledger));
         self.brokers[broker].restart(crashed, self.now + down_for);
+        self.brokers[broker].locks.forget(self.now);
         if crashed {
             for queue in 0..self.brokers[broker].queues.len() {
                 let place = self.brokers[broker].queues[queue].ledger;
@@ -357,6 +367,7 @@ impl World {
             Loop::Pull => member.pull.stalled = Some(until),
             Loop::Rebalance => member.rebalance.stalled = Some(until),
             Loop::Control => member.control.stalled = Some(until),
+            Loop::Lock => member.lock.stalled = Some(until),
         }
     }
 

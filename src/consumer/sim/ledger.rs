@@ -1,13 +1,15 @@
 //! What is true, and what must never be: the promises, checked against it at every step.
 
+mod order;
 mod polled;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use self::order::Book;
+pub(super) use self::order::{BELIEVED, IN_ORDER, Start, Unlock};
 use self::polled::Handed;
-
 use crate::consumer::pulls::generation;
 use crate::message::MessageQueue;
 
@@ -35,6 +37,8 @@ pub(super) struct Ledger {
     /// Queues whose stored offset was taken back by the late commit of a member, how many more messages may mend that,
     /// and when the next is sent.
     taken_back: BTreeMap<usize, (u32, Instant)>,
+    /// Of consumption in order.
+    order: Book,
     /// The first promise that was broken.
     pub(super) broken: Option<String>,
 }
@@ -166,6 +170,7 @@ impl Ledger {
             handed: Handed::default(),
         };
         self.generations.insert(id, new);
+        self.order.begin(id, start, now);
     }
 
     /// It accepts nothing any more.
@@ -208,9 +213,10 @@ impl Ledger {
     /// A broker holds it, for a retry or as a dead letter, since this member sent it back.
     pub(super) fn hold(&mut self, member: usize, queue: usize, offset: i64) {
         self.queues[queue].finish(offset);
-        for generation in self.generations.values_mut() {
+        for (id, generation) in &mut self.generations {
             if generation.member == member && generation.queue == queue && offset >= generation.start {
                 mark(&mut generation.finished, offset - generation.start);
+                self.order.held(*id, offset);
             }
         }
     }
@@ -296,6 +302,7 @@ impl Ledger {
         if call > word.0 {
             *word = (call, Some(to));
         }
+        self.order.reached(member, queue, to);
         let low = self.low(queue);
         if to > low {
             let name = self.name(queue).clone();
@@ -433,6 +440,7 @@ impl Ledger {
             self.pulling.retain(|tag| generation(*tag) != id);
         }
         self.targets.retain(|(of, _), _| *of != member);
+        self.order.gone(member);
     }
 }
 

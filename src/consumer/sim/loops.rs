@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::broker::{Covered, Queue, Reply};
 use super::core::{BROKERS, GROUP, Sink, broker_at};
+use super::locks::locked;
 use super::member::{ForControl, ForPull, ForRebalance, Member, Outcome, Question, Route};
 use super::mutants::Mutant;
 use super::net::Wire;
@@ -26,6 +27,7 @@ impl World {
             Loop::Pull => (&mut member.pull.awake, &mut member.pull.stalled),
             Loop::Rebalance => (&mut member.rebalance.awake, &mut member.rebalance.stalled),
             Loop::Control => (&mut member.control.awake, &mut member.control.stalled),
+            Loop::Lock => (&mut member.lock.awake, &mut member.lock.stalled),
         };
         if let Some(until) = *stalled
             && now < until
@@ -39,6 +41,7 @@ impl World {
             Loop::Pull => self.run_pull(number),
             Loop::Rebalance => self.run_rebalance(number),
             Loop::Control => self.run_control(number),
+            Loop::Lock => self.run_lock(number),
         }
     }
 
@@ -166,6 +169,7 @@ impl World {
                 }
                 ForRebalance::Event(RebalanceEvent::Polled(core, wish)) => self.grant(number, core, wish),
                 ForRebalance::Event(event) => {
+                    self.look_for_refusal(number, &event);
                     self.visit(number, |member| member.groups.handle(event));
                 }
                 ForRebalance::Answer(tag, outcome) => self.rebalance_answered(number, tag, &outcome),
@@ -198,6 +202,9 @@ impl World {
         member.core.seen.borrow_mut().now = self.now;
         let ledger = &mut self.ledger;
         member.groups.answered(tag, |request| {
+            if let (Request::Lock { .. }, Ok(Reply::Locked(mine, asked))) = (request, outcome) {
+                ledger.granted(number, mine, *asked);
+            }
             if let Request::Ask { queue, epoch, ask } = request {
                 said = said_by(*ask, *epoch, outcome);
                 if let Some(Said { ask: Ask::Stored, offset: None, .. }) = said {
@@ -338,6 +345,7 @@ impl World {
             return;
         }
         let owned = leaving.owned.clone();
+        member.locks = None;
         member.beats.set_brokers([], now);
         member.ready.clear();
         let told: Vec<usize> =
@@ -437,8 +445,8 @@ fn read(request: &Request, outcome: &Outcome, mutant: Option<Mutant>) -> Answer 
         // The model broker lets nobody but operators ask what others subscribe.
         (Request::Connections { .. }, _) => Answer::Connections(Err(refused())),
         (Request::Peer { .. }, _) => Answer::Peer(Err(refused())),
-        (Request::Lock { .. } | Request::Unlock { .. }, _) => {
-            unreachable!("only consumption in order locks queues")
-        }
+        (Request::Lock { .. }, _) => Answer::Locked(locked(outcome)),
+        (Request::Unlock { .. }, Ok(Reply::Done)) => Answer::Unlocked(Ok(())),
+        (Request::Unlock { .. }, _) => Answer::Unlocked(Err(refused())),
     }
 }

@@ -9,9 +9,12 @@ use crossbeam_channel::Receiver;
 
 use super::broker::Reply;
 use super::core::{SimCore, Sink};
+use super::in_order::Ordered;
+use super::locks::ForLock;
 use super::polling::Program;
 use crate::client::{Beats, ConsumeStatus, Content, Notice, ShutdownReport};
 use crate::consumer::local::played::Write;
+use crate::consumer::lock_loop::Locks;
 use crate::consumer::outside::Outside;
 use crate::consumer::process_queue::ProcessQueue;
 use crate::consumer::pull_loop::{Fetching, PullEvent};
@@ -35,6 +38,9 @@ pub(super) struct Member {
     pub(super) pull: Inbox<ForPull>,
     pub(super) rebalance: Inbox<ForRebalance>,
     pub(super) control: Inbox<ForControl>,
+    pub(super) lock: Inbox<ForLock>,
+    /// Of a consumer in order, until it has ended.
+    pub(super) locks: Option<Locks<SimCore>>,
     pub(super) timers: BTreeSet<(Instant, Due)>,
     pub(super) workers: Vec<Worker>,
     pub(super) ready: VecDeque<Arc<ProcessQueue>>,
@@ -57,6 +63,7 @@ pub(super) struct Member {
     /// Wake-ups of loops that are on the agenda already.
     pub(super) rebalance_due: Option<Instant>,
     pub(super) control_due: Option<Instant>,
+    pub(super) lock_due: Option<Instant>,
 }
 
 /// What waits for a thread.
@@ -125,6 +132,7 @@ pub(super) enum Doing {
     /// On its way to the ready list.
     Woken,
     Busy(Call),
+    InOrder(Ordered),
 }
 
 /// A listener call, and what is left of its run.
@@ -158,6 +166,9 @@ impl Member {
             slot: Arc::new(Slot::new(format!("rmq-consume-{n}"), now)),
             state: Doing::Idle,
         };
+        let workers: Vec<Worker> = (0..threads).map(worker).collect();
+        *core.slots.borrow_mut() = workers.iter().map(|worker| worker.slot.clone()).collect();
+        let needs_locks = core.settings().order.as_ref().is_some_and(|order| order.locks);
         let link = |_| Link { number: 0, up: false, down_until: now };
         Self {
             fetching: Fetching { pulls: Pulls::new(Sink::Pulls), backs: SendBacks::new(Sink::Backs) },
@@ -166,8 +177,10 @@ impl Member {
             pull: Inbox::default(),
             rebalance: Inbox::default(),
             control: Inbox::default(),
+            lock: Inbox::default(),
+            locks: needs_locks.then(|| Locks::new(core.clone(), Sink::Locks)),
             timers: BTreeSet::new(),
-            workers: (0..threads).map(worker).collect(),
+            workers,
             ready: VecDeque::new(),
             links: (0..brokers).map(link).collect(),
             owned: BTreeMap::new(),
@@ -182,6 +195,7 @@ impl Member {
             writing: None,
             rebalance_due: None,
             control_due: None,
+            lock_due: None,
             core,
         }
     }

@@ -1,6 +1,8 @@
 //! Mistakes that the library could make, each put in where the simulator passes something on. That each is found shows
 //! that the checks can fail.
 
+mod order;
+
 use super::plan::Mode;
 use super::stretch::Stretch;
 
@@ -47,6 +49,18 @@ pub(super) enum Mutant {
     FetchedIsCommitted,
     /// After a seek, the answer to the pull before it counts.
     SeekIgnoresPull,
+    /// Locks are not renewed.
+    LockNotRenewed,
+    /// A lock is believed in for ever.
+    BeliefNeverEnds,
+    /// The lock of a broker whose connection was lost is believed in.
+    LockLossNotNoticed,
+    /// A queue is unlocked while its listener runs.
+    UnlockedBeforeListener,
+    /// A queue is unlocked before its offset is stored.
+    UnlockedBeforeCommit,
+    /// A message that is to come again does not hold up those behind it.
+    SuspendedIsPassed,
 }
 
 impl Mutant {
@@ -55,6 +69,12 @@ impl Mutant {
         match self {
             Self::WrittenBeforeListener | Self::WriteNotAwaited => Mode::Broadcasting,
             Self::AllowedAtOnce | Self::FetchedIsCommitted | Self::SeekIgnoresPull => Mode::Polled,
+            Self::LockNotRenewed
+            | Self::BeliefNeverEnds
+            | Self::LockLossNotNoticed
+            | Self::UnlockedBeforeListener
+            | Self::UnlockedBeforeCommit
+            | Self::SuspendedIsPassed => Mode::InOrder,
             _ => Mode::Concurrent,
         }
     }

@@ -1,10 +1,11 @@
 //! The network: what is sent arrives later, or never, in any order, and connections end.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::broker::Reply;
 use super::core::{BROKERS, GROUP, Sink};
+use super::locks::ForLock;
 use super::member::{ForControl, ForPull, ForRebalance, Member, Outcome, Question};
 use super::world::{Happening, World};
 use crate::consumer::outside::Request;
@@ -32,12 +33,16 @@ pub(super) struct Wired {
     /// Somebody waits for the answer: its connection is still there, and its deadline has not passed.
     pub(super) awaited: bool,
     /// The answer gets lost.
-    mute: bool,
+    pub(super) mute: bool,
+    pub(super) sent: Instant,
 }
 
 impl World {
     /// Sends a request over the present connection, or over a new one.
     pub(super) fn send(&mut self, number: usize, broker: usize, wire: Wire, sink: Sink, tag: u64) {
+        if self.is_about_locks(number, broker, &wire, sink, tag) {
+            return;
+        }
         let Some(link) = self.connection(number, broker) else {
             return self.comes_to_nothing(number, sink, tag, "unreachable");
         };
@@ -57,15 +62,24 @@ impl World {
             self.later(timeout, Happening::Expire(call));
         }
         if arrives {
-            let delay = self.transit();
+            let delay = self.transit() + self.lock_delay(&wire);
             self.later(delay, Happening::Arrive(call));
         }
-        let wired =
-            Wired { member: number, broker, link, wire: Some(wire), sink, tag, awaited: true, mute: lost };
+        let wired = Wired {
+            member: number,
+            broker,
+            link,
+            wire: Some(wire),
+            sink,
+            tag,
+            awaited: true,
+            mute: lost,
+            sent: self.now,
+        };
         self.calls.insert(call, wired);
     }
 
-    fn comes_to_nothing(&mut self, number: usize, sink: Sink, tag: u64, why: &str) {
+    pub(super) fn comes_to_nothing(&mut self, number: usize, sink: Sink, tag: u64, why: &str) {
         if sink == Sink::Pulls {
             self.ledger.pull_refused(tag);
         }
@@ -224,6 +238,7 @@ impl World {
             Sink::Pulls => self.for_pull(number, ForPull::Pulled(tag, outcome)),
             Sink::Backs => self.for_pull(number, ForPull::Back(tag, outcome)),
             Sink::Rebalance => self.for_rebalance(number, ForRebalance::Answer(tag, outcome)),
+            Sink::Locks => self.for_lock(number, ForLock::Answer(tag, outcome)),
             Sink::Control => {
                 if let Some(member) = &mut self.members[number] {
                     member.heartbeat_answered(tag, &outcome);

@@ -12,6 +12,7 @@ use crate::message::ConsumeFrom;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Concurrent,
+    InOrder,
     /// As broadcasting; offsets are the member's own.
     Broadcasting,
     /// By programs that poll.
@@ -56,7 +57,12 @@ impl Plan {
 
     /// One in this mode, or in any.
     pub(super) fn new(rng: &mut Rng, mode: Option<Mode>) -> Self {
-        let any = rng.weighted(&[(6, Mode::Concurrent), (1, Mode::Broadcasting), (2, Mode::Polled)]);
+        let any = rng.weighted(&[
+            (6, Mode::Concurrent),
+            (4, Mode::InOrder),
+            (1, Mode::Broadcasting),
+            (2, Mode::Polled),
+        ]);
         let brokers = rng.between(1, 2) as usize;
         let mut topics = vec![("orders", rng.between(1, 3) as usize)];
         if rng.chance(300) {
@@ -86,6 +92,7 @@ impl Plan {
         };
         match mode.unwrap_or(any) {
             Mode::Concurrent => plan,
+            Mode::InOrder => plan.in_order(rng),
             Mode::Broadcasting => plan.broadcasting(),
             Mode::Polled => plan.polled(rng.chance(400)),
         }

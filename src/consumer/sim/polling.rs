@@ -308,7 +308,8 @@ impl World {
 
     /// The program goes on with all queues.
     pub(super) fn resume(&mut self, number: usize) -> Duration {
-        let Some(core) = self.core(number) else { return Duration::ZERO };
+        let core = self.core(number).filter(|_| self.plan.polled.is_some());
+        let Some(core) = core else { return Duration::ZERO };
         core.paused.borrow_mut().clear();
         for process in self.present(number) {
             if let (Some(_), Some(member)) = (process.step_back(), &mut self.members[number]) {

@@ -80,11 +80,11 @@ impl World {
                 let queue = find(self, &header.topic, header.queue_id);
                 Reply::Offset(self.brokers[broker].queues[queue].min)
             }
-            Request::Time(_)
-            | Request::Lock(_)
-            | Request::Unlock(_)
-            | Request::Connections(_)
-            | Request::RunningInfo(_) => Reply::Refused(ResponseCode::REQUEST_CODE_NOT_SUPPORTED),
+            Request::Lock(body) => self.lock(call, broker, member, &body),
+            Request::Unlock(body) => self.unlock(broker, member, &body),
+            Request::Time(_) | Request::Connections(_) | Request::RunningInfo(_) => {
+                Reply::Refused(ResponseCode::REQUEST_CODE_NOT_SUPPORTED)
+            }
             Request::Commit(header) => {
                 let queue = find(self, &header.topic, header.queue_id);
                 self.commit(broker, member, queue, call, header.commit_offset);

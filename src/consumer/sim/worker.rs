@@ -36,6 +36,7 @@ impl World {
 
     /// A thread takes a queue off the ready list.
     pub(super) fn look_for_work(&mut self, number: usize, worker: usize) {
+        let in_order = self.is_in_order();
         loop {
             let Some(member) = &mut self.members[number] else { return };
             let Some(queue) = member.ready.pop_front() else {
@@ -43,6 +44,12 @@ impl World {
                 return;
             };
             let size = member.core.settings().consume_batch_size;
+            if in_order {
+                if self.work_in_order(number, worker, queue) {
+                    return;
+                }
+                continue;
+            }
             let Some(taken) = queue.take(size) else { continue };
             if taken.more.is_some() {
                 member.ready.push_back(queue.clone());
@@ -136,12 +143,19 @@ impl World {
         let nanos = slot.nanos(now);
         slot.begin(&call.range, nanos, nanos);
         member.workers[worker].state = Doing::Busy(call);
-        if !std::mem::replace(&mut member.watching, true) {
+        self.watch(number);
+    }
+
+    /// The timer looks after the calls that run.
+    pub(super) fn watch(&mut self, number: usize) {
+        if let Some(member) = &mut self.members[number]
+            && !std::mem::replace(&mut member.watching, true)
+        {
             self.later(LOOK_EVERY, Happening::Look(number));
         }
     }
 
-    fn verdicts(&mut self, messages: usize) -> Vec<ConsumeStatus> {
+    pub(super) fn verdicts(&mut self, messages: usize) -> Vec<ConsumeStatus> {
         let bad = if self.quiet.is_some() { 30.min(self.plan.bad_calls) } else { self.plan.bad_calls };
         if self.rng.chance(bad / 4) {
             // It panics.
@@ -158,7 +172,7 @@ impl World {
         (0..messages).map(|_| verdict()).collect()
     }
 
-    fn lasts(&mut self) -> Duration {
+    pub(super) fn lasts(&mut self) -> Duration {
         if self.quiet.is_none() && self.rng.chance(self.plan.long_calls) {
             return self.rng.millis(500, 6000);
         }
@@ -171,6 +185,9 @@ impl World {
 
     /// A listener has returned.
     pub(super) fn listener_returns(&mut self, number: usize, worker: usize) {
+        if self.is_in_order() {
+            return self.returns_in_order(number, worker);
+        }
         let Some(member) = &mut self.members[number] else { return };
         let slot = member.workers[worker].slot.clone();
         let Doing::Busy(call) = std::mem::replace(&mut member.workers[worker].state, Doing::Woken) else {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::broker::{Broker, Message, Reply};
-use super::core::{Deed, SimCore, Sink};
+use super::core::{BROKERS, Deed, SimCore, Sink, broker_at};
 use super::disk::Disk;
 use super::ledger::Ledger;
+use super::locks::ForLock;
 use super::member::{ForControl, ForPull, ForRebalance, Member, Outcome};
 use super::mutants::Mutant;
 use super::net::Wired;
@@ -108,6 +109,7 @@ pub(super) enum Loop {
     Pull,
     Rebalance,
     Control,
+    Lock,
 }
 
 impl World {
@@ -330,15 +332,18 @@ impl World {
                 }
             }
             Deed::Cut(broker) => self.cut(number, broker),
+            Deed::RenewLocks(broker) => self.for_lock(number, ForLock::Renew(broker)),
         }
     }
 
     pub(super) fn post_pull(&mut self, number: usize, event: PullEvent<SimCore>) {
         if let PullEvent::Detach(id) = &event {
-            self.ledger.close(*id);
+            let id = *id;
+            self.ledger.close(id);
+            self.note_closed(number, id);
             if self.plan.polled == Some(true) {
                 // What its program still has counts as done.
-                self.ledger.allow(*id);
+                self.ledger.allow(id);
             }
         }
         if self.is(Mutant::NudgeLost) && matches!(event, PullEvent::Nudge(_)) {
@@ -390,7 +395,10 @@ impl World {
                 let place = self.ledger.number(message.queue());
                 self.ledger.hold(number, place, message.queue_offset());
             }
-            Event::Disconnected { server, .. } => self.confirmations_are_doubtful(number, &server),
+            Event::Disconnected { server, .. } => {
+                self.confirmations_are_doubtful(number, &server);
+                self.ledger.doubts_locks(number, BROKERS[broker_at(&server)].0, self.now);
+            }
             Event::Revoked { queue, .. } => {
                 let place = self.ledger.number(&queue);
                 self.ledger.clear_target(number, place);
@@ -470,6 +478,7 @@ impl World {
             Loop::Pull => (&mut member.pull.awake, member.pull.stalled),
             Loop::Rebalance => (&mut member.rebalance.awake, member.rebalance.stalled),
             Loop::Control => (&mut member.control.awake, member.control.stalled),
+            Loop::Lock => (&mut member.lock.awake, member.lock.stalled),
         };
         if std::mem::replace(awake, true) {
             return;

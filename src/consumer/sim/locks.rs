@@ -1,0 +1,309 @@
+//! The locks of queues: at a broker, in the thread that renews them, and what goes wrong with them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::broker::Reply;
+use super::core::{BROKERS, SimCore, Sink};
+use super::ledger::Unlock;
+use super::member::{Doing, ForRebalance, Outcome};
+use super::mutants::Mutant;
+use super::net::{Wire, Wired};
+use super::world::{Happening, Loop, World};
+use crate::consumer::outside::Request;
+use crate::consumer::rebalance_loop::RebalanceEvent;
+use crate::message::MessageQueue;
+use crate::protocol::ResponseCode;
+use crate::protocol::body::LockBatchRequest;
+use crate::protocol::headers::UpdateConsumerOffset;
+
+/// What waits for the thread that renews locks.
+pub(super) enum ForLock {
+    Renew(Arc<str>),
+    Answer(u64, Outcome),
+}
+
+/// What a broker knows of locks. Queues have their numbers of the ledger.
+#[derive(Default)]
+pub(super) struct BrokerLocks {
+    held: BTreeMap<usize, Hold>,
+    /// When a restart lost all of them.
+    forgot: Option<Instant>,
+    /// When another member got a queue because its holder had not renewed its lock; by queue and holder.
+    lapsed: BTreeMap<(usize, usize), Instant>,
+    /// Nobody gets a lock until then.
+    busy_until: Option<Instant>,
+}
+
+struct Hold {
+    member: usize,
+    renewed: Instant,
+}
+
+impl BrokerLocks {
+    /// Gives the queue to the member, unless another one has it.
+    fn lock(&mut self, queue: usize, member: usize, now: Instant) -> bool {
+        match self.held.get(&queue) {
+            Some(hold) if hold.member != member => {
+                if now <= hold.renewed + LIFE {
+                    return false;
+                }
+                self.lapsed.insert((queue, hold.member), now);
+            }
+            _ => {}
+        }
+        self.held.insert(queue, Hold { member, renewed: now });
+        true
+    }
+
+    fn unlock(&mut self, queue: usize, member: usize) {
+        if self.held.get(&queue).is_some_and(|hold| hold.member == member) {
+            self.held.remove(&queue);
+        }
+    }
+
+    pub(super) fn forget(&mut self, now: Instant) {
+        self.held.clear();
+        self.forgot = Some(now);
+    }
+
+    pub(super) fn holder(&self, queue: usize, now: Instant) -> Option<usize> {
+        self.held.get(&queue).filter(|hold| now <= hold.renewed + LIFE).map(|hold| hold.member)
+    }
+
+    pub(super) fn has_forgotten_since(&self, then: Instant) -> bool {
+        self.forgot.is_some_and(|at| at >= then)
+    }
+
+    pub(super) fn has_lapsed_since(&self, queue: usize, member: usize, then: Instant) -> bool {
+        self.lapsed.get(&(queue, member)).is_some_and(|at| *at >= then)
+    }
+}
+
+impl World {
+    pub(super) fn is_in_order(&self) -> bool {
+        self.plan.settings.order.is_some()
+    }
+
+    pub(super) fn for_lock(&mut self, number: usize, item: ForLock) {
+        if let Some(member) = &mut self.members[number] {
+            member.lock.items.push_back(item);
+            self.rouse(number, Loop::Lock);
+        }
+    }
+
+    /// As the real loop, without waiting.
+    pub(super) fn run_lock(&mut self, number: usize) {
+        while let Some(item) = self.members[number].as_mut().and_then(|one| one.lock.items.pop_front()) {
+            if let ForLock::Answer(_, Ok(Reply::Locked(mine, asked))) = &item {
+                self.ledger.renewed(number, mine, *asked);
+            }
+            self.visit(number, |member| match (&mut member.locks, &item) {
+                (Some(locks), ForLock::Renew(broker)) => locks.wish(broker),
+                (Some(locks), ForLock::Answer(tag, outcome)) => locks.answered(*tag, || locked(outcome)),
+                (None, _) => {}
+            });
+        }
+        let deadline = self.visit(number, |member| {
+            member.locks.as_mut().map(|locks| {
+                locks.renew_due();
+                locks.deadline()
+            })
+        });
+        let (Some(Some(at)), now) = (deadline, self.now) else { return };
+        self.check_renewed(number);
+        let Some(member) = &mut self.members[number] else { return };
+        if member.lock_due.is_none_or(|due| due <= now || at < due) {
+            member.lock_due = Some(at);
+            self.at(at.max(now), Happening::Run(number, Loop::Lock));
+        }
+    }
+
+    /// The thread has just run: whatever this member has the lock of was asked for again in time.
+    fn check_renewed(&mut self, number: usize) {
+        let Some(member) = &self.members[number] else { return };
+        for (id, queue) in &member.owned {
+            if queue.lease().is_some_and(|lease| lease.is_wanted()) {
+                self.ledger.check_renewed(number, *id, self.now);
+            }
+        }
+    }
+
+    /// Another member has the queue, as this one is about to hear.
+    pub(super) fn look_for_refusal(&mut self, number: usize, event: &RebalanceEvent<SimCore>) {
+        if let RebalanceEvent::LockRefused(id) = event
+            && self.members[number].as_ref().is_some_and(|member| member.owned.contains_key(id))
+        {
+            self.ledger.refused(number, *id);
+        }
+    }
+
+    /// 41.
+    pub(super) fn lock(&mut self, call: u64, broker: usize, member: usize, body: &LockBatchRequest) -> Reply {
+        let now = self.now;
+        if self.quiet.is_none() && self.brokers[broker].locks.busy_until.is_some_and(|until| now < until) {
+            return Reply::Refused(ResponseCode::SYSTEM_BUSY);
+        }
+        let locks = &mut self.brokers[broker].locks;
+        let mine: BTreeSet<MessageQueue> = body
+            .mq_set
+            .iter()
+            .filter(|queue| locks.lock(self.ledger.number(queue), member, now))
+            .cloned()
+            .collect();
+        self.note(|| format!("{} locks for {member}: {mine:?}", BROKERS[broker].0));
+        Reply::Locked(mine, self.calls.get(&call).map_or(now, |wired| wired.sent))
+    }
+
+    /// 42.
+    pub(super) fn unlock(&mut self, broker: usize, member: usize, body: &LockBatchRequest) -> Reply {
+        for queue in &body.mq_set {
+            let place = self.ledger.number(queue);
+            self.brokers[broker].locks.unlock(place, member);
+        }
+        self.note(|| format!("{} unlocks for {member}: {:?}", BROKERS[broker].0, body.mq_set));
+        Reply::Done
+    }
+
+    /// Looks at a request before it is sent. Whether it is not sent at all.
+    pub(super) fn is_about_locks(
+        &mut self,
+        number: usize,
+        broker: usize,
+        wire: &Wire,
+        sink: Sink,
+        tag: u64,
+    ) -> bool {
+        match wire {
+            Wire::Consumer(Request::Lock(_)) if sink == Sink::Locks && self.is(Mutant::LockNotRenewed) => {
+                self.comes_to_nothing(number, sink, tag, "forgotten");
+                true
+            }
+            Wire::Consumer(Request::Lock(body)) => {
+                self.note(|| format!("{number} asks for the locks of {:?}", body.mq_set));
+                self.ledger.asks_for_locks(number, &body.mq_set, self.now);
+                false
+            }
+            Wire::Consumer(Request::Unlock(body)) => {
+                self.note(|| format!("{number} unlocks {:?}", body.mq_set));
+                body.mq_set.iter().for_each(|queue| self.check_unlock(number, broker, queue));
+                false
+            }
+            Wire::Consumer(Request::Commit(header)) if self.is(Mutant::UnlockedBeforeCommit) => {
+                self.commits_later(number, broker, header, sink, tag)
+            }
+            _ => false,
+        }
+    }
+
+    /// What makes one about locks late.
+    pub(super) fn lock_delay(&mut self, wire: &Wire) -> Duration {
+        let is_lock = matches!(wire, Wire::Consumer(Request::Lock(_)));
+        if is_lock && self.quiet.is_none() && self.rng.chance(self.plan.slow / 2) {
+            return self.rng.millis(100, 5000);
+        }
+        Duration::ZERO
+    }
+
+    fn check_unlock(&mut self, number: usize, broker: usize, queue: &MessageQueue) {
+        let Some(member) = &self.members[number] else { return };
+        let given_up = member.owned.values().rfind(|owned| owned.queue() == queue && owned.is_closed());
+        let at = self.brokers[broker].find(queue.topic(), queue.queue_id());
+        let unlock = Unlock {
+            member: number,
+            queue: self.ledger.number(queue),
+            given_up: given_up.map(|process| (process.id(), process.watermark().wire())),
+            stored: at.and_then(|at| self.brokers[broker].queues[at].committed),
+            leaving: member.leaving.is_some(),
+            now: self.now,
+        };
+        self.ledger.unlocks(&unlock);
+    }
+
+    /// A process queue was closed.
+    pub(super) fn note_closed(&mut self, number: usize, id: u64) {
+        self.ledger.closed(id, self.now);
+        let is_busy = self.members[number].as_ref().is_some_and(|member| {
+            let with_it = |doing: &Doing| matches!(doing, Doing::InOrder(call) if call.queue.id() == id);
+            member.leaving.is_some() && member.workers.iter().any(|worker| with_it(&worker.state))
+        });
+        if is_busy && self.is(Mutant::UnlockedBeforeListener) {
+            self.for_rebalance(number, ForRebalance::Event(RebalanceEvent::Drained(id)));
+        }
+    }
+
+    /// A mutant: the last commit of a queue that is given up counts before it has arrived.
+    fn commits_later(
+        &mut self,
+        number: usize,
+        broker: usize,
+        header: &UpdateConsumerOffset,
+        sink: Sink,
+        tag: u64,
+    ) -> bool {
+        let Some(member) = self.members[number].as_ref().filter(|member| member.leaving.is_none()) else {
+            return false;
+        };
+        let of = |queue: &MessageQueue| queue.topic() == header.topic && queue.queue_id() == header.queue_id;
+        let name = BROKERS[broker].0;
+        let newest = member.owned.values().rfind(|one| of(one.queue()) && one.queue().broker_name() == name);
+        if !newest.is_some_and(|queue| queue.is_closed()) {
+            return false;
+        }
+        self.next_call += 1;
+        let (call, now) = (self.next_call, self.now);
+        let wire = Some(Wire::Consumer(Request::Commit(header.clone())));
+        let (awaited, mute) = (false, true);
+        self.calls.insert(
+            call,
+            Wired { member: number, broker, link: 0, wire, sink, tag, awaited, mute, sent: now },
+        );
+        self.later(Duration::from_secs(1), Happening::Arrive(call));
+        let soon = Duration::from_millis(1);
+        self.later(soon, Happening::Outcome(number, sink, tag, Ok(Reply::Done)));
+        true
+    }
+
+    /// Locks are not granted, renewals are late, or a broker cannot be reached for so long that locks end.
+    pub(super) fn trouble_with_locks(&mut self, number: usize, broker: usize) {
+        if !self.is_in_order() {
+            return;
+        }
+        let name = BROKERS[broker].0;
+        let until = self.now + self.rng.millis(500, 75_000);
+        match self.rng.below(4) {
+            0 => {
+                self.note(|| format!("{name} grants no locks"));
+                self.brokers[broker].locks.busy_until = Some(until);
+            }
+            1 => {
+                self.note(|| format!("{number} does not come to renew its locks"));
+                if let Some(member) = &mut self.members[number] {
+                    member.lock.stalled = Some(until);
+                }
+            }
+            2 => {
+                self.cut(number, broker);
+                if let Some(member) = &mut self.members[number] {
+                    member.links[broker].down_until = until;
+                }
+            }
+            _ => {
+                self.restart(broker, false);
+                self.brokers[broker].down_until = until;
+            }
+        }
+    }
+}
+
+/// The queues that are the member's, as the real loops read the answer.
+pub(super) fn locked(outcome: &Outcome) -> Result<BTreeSet<MessageQueue>, String> {
+    match outcome {
+        Ok(Reply::Locked(mine, _)) => Ok(mine.clone()),
+        other => Err(format!("{other:?}")),
+    }
+}
+
+/// How long a broker keeps a lock that is not renewed.
+const LIFE: Duration = Duration::from_secs(60);
