@@ -267,16 +267,18 @@ free_ports() {
 }
 
 # run_tests TARGET [TEST]...: one after the other, for they share the servers. The last line is "N passed, N failed".
+# Those whose names begin with "slow_" run only when they are asked for.
 run_tests() {
     local target=$1 out counts
     shift
+    [ $# -gt 0 ] || set -- --skip slow_
     out=$(mktemp)
     # In the background, for a shell acts on a signal only when what it waits for in the foreground has ended.
-    timeout -k 5 480 cargo test --test "$target" -- --test-threads=1 "$@" 2>&1 | tee "$out" &
+    timeout -k 5 600 cargo test --test "$target" -- --test-threads=1 "$@" 2>&1 | tee "$out" &
     wait $! || true
     counts=$(sed -n 's/^test result: .* \([0-9]*\) passed; \([0-9]*\) failed;.*/\1 passed, \2 failed/p' "$out")
     rm -f "$out"
-    # No result is a failure too, for instance after 8 minutes; so is a name that no test has.
+    # No result is a failure too, for instance after 10 minutes; so is a name that no test has.
     echo "${counts:=0 passed, 1 failed}"
     case $counts in
         "0 passed, "*) return 1 ;;

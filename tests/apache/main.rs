@@ -8,8 +8,8 @@ mod scenarios;
 mod tools;
 
 use scenarios::{
-    Target, broadcast, crash, eventually, everything, filters, in_order, pause, pulling, resume, retries,
-    sending, shared_group, strategies, subscriptions,
+    Target, broadcast, crash, eventually, everything, filters, in_order, killed_in_order, own, pause,
+    pulling, resume, retries, sending, shared_group, strategies, subscriptions,
 };
 use std::fs;
 use std::path::Path;
@@ -59,6 +59,13 @@ fn ours_and_java_poll_in_one_group() {
 #[test]
 fn every_strategy_shares_as_java_does() {
     strategies::every_strategy_shares_as_java_does(&Apache);
+}
+
+#[test]
+fn slow_queues_of_killed_members_come_when_their_locks_expire() {
+    if !own::run_if_member() {
+        killed_in_order::queues_of_killed_members_come_when_their_locks_expire(&Apache);
+    }
 }
 
 #[test]

@@ -100,11 +100,13 @@ public class Peer {
             consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) ->
                 accept(messages) ? ConsumeConcurrentlyStatus.CONSUME_SUCCESS : ConsumeConcurrentlyStatus.RECONSUME_LATER);
         }
+        event("\"event\":\"start\"");
         consumer.start();
         event("\"event\":\"started\",\"client_id\":\"%s\"", consumer.buildMQClientId());
         ScheduledExecutorService reporter = Executors.newSingleThreadScheduledExecutor();
         reporter.scheduleAtFixedRate(() -> event("\"event\":\"queues\",\"ids\":%s", owned(consumer, topic)), 0, 200, TimeUnit.MILLISECONDS);
         System.in.read();
+        event("\"event\":\"stop\"");
         consumer.shutdown();
         reporter.shutdownNow();
         event("\"event\":\"stopped\"");

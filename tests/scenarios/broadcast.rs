@@ -1,7 +1,7 @@
 //! Broadcasting: every member gets everything once, over restarts too, and whoever takes the place of a Java member goes
 //! on where that one was.
 
-use super::java::{JavaPeer, QUICK};
+use super::java::{self, QUICK};
 use super::tally::Tally;
 use super::{SOON, Target, client, producer, send_numbers};
 use rocketmq_sync::consumer::LocalOffsets;
@@ -50,7 +50,7 @@ pub fn ours_takes_the_place_of_a_java_member(target: &dyn Target) {
     let member_beside_java = member(&client, GROUP, TOPIC, place.path(), &ours);
     let kept_in = format!("-Drocketmq.client.localOffsetStoreDir={}", java_place.path().display());
     let options = [QUICK, &["-Dpeer.broadcasting=true", &kept_in]].concat();
-    let peer = JavaPeer::consumer(&target.name_server(), GROUP, TOPIC, &options, &java);
+    let peer = java::consumer(&target.name_server(), GROUP, TOPIC, &options, &java);
     let sending = producer(&client);
     send_numbers(&sending, TOPIC, 0..COUNT);
     for tally in [&ours, &java] {

@@ -37,6 +37,16 @@ impl Embedded {
         )
     }
 
+    /// It speaks TLS only, and wants certificates of its clients.
+    #[cfg(feature = "tls")]
+    pub fn encrypted(authority: &super::certificates::Authority, topic: &str) -> Self {
+        let broker = Broker::builder()
+            .topic(topic, 4)
+            .tls_files(authority.path("server.pem"), authority.path("server.key"))
+            .tls_client_ca(authority.ca());
+        Embedded(broker.start().expect("a port is free"), Encoding::Json)
+    }
+
     /// As the scenario of that name wants it.
     #[cfg(all(feature = "acl", feature = "tls"))]
     pub fn guarded(authority: &super::certificates::Authority) -> Self {

@@ -1,7 +1,7 @@
 //! A group that consumes in order: failures are tried again in place, members come and go, the broker restarts; each
 //! queue is consumed in its order all the same.
 
-use super::shared_group::{StopAtEnd, send_until};
+use super::shared_group::{PACE, StopAtEnd, send_until};
 use super::tally::Tally;
 use super::{SOON, Target, client, eventually, member_in_order, producer_builder, until_acknowledged};
 use rocketmq_sync::{Message, PushConsumer};
@@ -18,7 +18,7 @@ pub fn order_holds_through_failures_members_and_a_restart(target: &dyn Target) {
     target.create_topic(TOPIC, QUEUES as u32);
     let (client, tally, stop) = (client(target), Tally::new(), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        let sending = scope.spawn(|| send_until(&stop, &client, TOPIC));
+        let sending = scope.spawn(|| send_until(&stop, PACE, &client, TOPIC));
         let stop = StopAtEnd(&stop);
         let first = member_in_order(&client, GROUP, TOPIC, &tally);
         owns("alone", &first, QUEUES);

@@ -1,7 +1,8 @@
 //! A group of two, one member ours and one the official Java client: whoever comes or goes, each queue has one owner,
 //! and nothing is lost.
 
-use super::java::JavaPeer;
+use super::java;
+use super::peer::Peer;
 use super::poller::Poller;
 use super::tally::{Member, Tally};
 use super::{SOON, Target, client, eventually, member, member_in_order, pause, producer, until_acknowledged};
@@ -30,6 +31,9 @@ const CONCURRENT: Group = Group { topic: "shared", group: "shared-group", how: H
 const IN_ORDER: Group = Group { topic: "shared-in-order", group: "shared-in-order-group", how: How::InOrder };
 const POLLING: Group = Group { topic: "shared-polling", group: "shared-polling-group", how: How::Polling };
 const QUEUES: usize = 8;
+
+/// An easy one.
+pub const PACE: Duration = Duration::from_millis(2);
 
 /// How long the owners must stay the same to count as settled.
 const SETTLED: Duration = Duration::from_secs(5);
@@ -73,7 +77,7 @@ fn share(target: &dyn Target, group: &Group) {
     target.create_topic(group.topic, QUEUES as u32);
     let (client, tally, stop) = (client(target), Tally::new(), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        let sending = scope.spawn(|| send_until(&stop, &client, group.topic));
+        let sending = scope.spawn(|| send_until(&stop, PACE, &client, group.topic));
         // Also when a check fails: the scope waits for its threads.
         let stop = StopAtEnd(&stop);
         let last = come_and_go(target, &client, &tally, group);
@@ -94,16 +98,16 @@ fn come_and_go(target: &dyn Target, client: &Client, tally: &Arc<Tally>, group: 
     let Group { topic, group, how } = *group;
     let name_server = target.name_server();
     let java = || match how {
-        How::Concurrently => JavaPeer::consumer(&name_server, group, topic, &[], tally),
-        How::InOrder => JavaPeer::consumer_in_order(&name_server, group, topic, &[], tally),
-        How::Polling => JavaPeer::poller(&name_server, group, topic, tally),
+        How::Concurrently => java::consumer(&name_server, group, topic, &[], tally),
+        How::InOrder => java::consumer_in_order(&name_server, group, topic, &[], tally),
+        How::Polling => java::poller(&name_server, group, topic, tally),
     };
     let ours = || match how {
         How::Concurrently => Ours::Pushed(member(client, group, topic, tally)),
         How::InOrder => Ours::Pushed(member_in_order(client, group, topic, tally)),
         How::Polling => Ours::Polling(Poller::start(client, group, topic, tally)),
     };
-    let settles = |when: &str, ours: Option<(&Ours, usize)>, java: Option<(&JavaPeer, usize)>| {
+    let settles = |when: &str, ours: Option<(&Ours, usize)>, java: Option<(&Peer, usize)>| {
         settles(topic, when, ours, java);
     };
 
@@ -148,7 +152,7 @@ fn nothing_comes_again(tally: &Tally, gone: Member, left: Instant) {
 }
 
 /// The members come to own so many queues each, every queue has one owner, and it stays so.
-fn settles(topic: &str, when: &str, ours: Option<(&Ours, usize)>, java: Option<(&JavaPeer, usize)>) {
+fn settles(topic: &str, when: &str, ours: Option<(&Ours, usize)>, java: Option<(&Peer, usize)>) {
     let owners = || {
         (
             ours.map_or_else(BTreeSet::new, |(c, _)| c.queues(topic)),
@@ -168,19 +172,19 @@ fn settles(topic: &str, when: &str, ours: Option<(&Ours, usize)>, java: Option<(
     }
 }
 
-/// Sends numbers at an easy pace; returns how many.
-pub(super) fn send_until(stop: &AtomicBool, client: &Client, topic: &str) -> u64 {
+/// Sends numbers with a pause after each; returns how many.
+pub fn send_until(stop: &AtomicBool, pace: Duration, client: &Client, topic: &str) -> u64 {
     let (producer, mut number) = (producer(client), 0u64);
     while !stop.load(Ordering::Relaxed) {
         let message = Message::new(topic, number.to_string());
         until_acknowledged(|| producer.send(&message).map(drop));
         number += 1;
-        pause(Duration::from_millis(2));
+        pause(pace);
     }
     number
 }
 
-pub(super) struct StopAtEnd<'a>(pub(super) &'a AtomicBool);
+pub struct StopAtEnd<'a>(pub &'a AtomicBool);
 
 impl Drop for StopAtEnd<'_> {
     fn drop(&mut self) {

@@ -3,7 +3,8 @@
 //!
 //! All strategies at once. The broker's name is that of a machine room, `@`, and something.
 
-use super::java::{JavaPeer, QUICK, ids};
+use super::java::{self, QUICK};
+use super::peer::{Peer, ids};
 use super::tally::number;
 use super::{SOON, Target, pause, producer, start};
 use rocketmq_sync::{Client, ConsumeFrom, Message, MessageQueue, Producer, PushConsumer, allocate};
@@ -98,7 +99,7 @@ impl Told {
     }
 }
 
-fn start_java(target: &dyn Target, told: &Arc<Told>) -> JavaPeer {
+fn start_java(target: &dyn Target, told: &Arc<Told>) -> Peer {
     let configured = JAVA.map(|instance| {
         let ids: Vec<_> = configured(instance).iter().map(ToString::to_string).collect();
         format!("-Dpeer.configured.{instance}={}", ids.join(","))
@@ -107,7 +108,7 @@ fn start_java(target: &dyn Target, told: &Arc<Told>) -> JavaPeer {
     let (name_server, instances) = (target.name_server(), JAVA.join(","));
     let arguments: Vec<&str> = [&*name_server, &*instances].into_iter().chain(STRATEGIES).collect();
     let told = told.clone();
-    JavaPeer::members(&arguments, &options, move |event| told.java(event))
+    java::members(&arguments, &options, move |event| told.java(event))
 }
 
 fn configured(instance: &str) -> BTreeSet<i32> {

@@ -33,6 +33,8 @@ pub struct Place {
 pub enum Member {
     Ours,
     Java,
+    /// Ours, in a process of its own.
+    Apart,
 }
 
 impl Tally {
@@ -81,6 +83,16 @@ impl Tally {
     /// The reconsume times of the deliveries of a message, in order.
     pub fn reconsumed(&self, number: u64) -> Vec<u32> {
         self.of(number).iter().map(|delivery| delivery.reconsumed).collect()
+    }
+
+    /// When messages of this queue came, in milliseconds of the clock that all members look at, in order.
+    pub fn times_of_queue(&self, queue: i32) -> Vec<u64> {
+        let deliveries = self.lock();
+        let places = deliveries.values().flatten().map(|delivery| delivery.place);
+        let mut times: Vec<u64> =
+            places.filter(|place| place.queue == queue).map(|place| place.at_millis).collect();
+        times.sort_unstable();
+        times
     }
 
     /// How many deliveries there were beyond the first of each message.
