@@ -224,18 +224,17 @@ fn what_a_suggested_slave_refuses_is_read_from_the_master() {
     let cluster = cluster(1);
     let (master, slave) = pair(&cluster);
     suggest_the_slave(master);
-    // So says one of 5.x for up to a minute after a topic was made, and one without `slaveReadEnable` always.
-    let codes = [ResponseCode::TOPIC_NOT_EXIST, ResponseCode::SYSTEM_BUSY];
-    let refusals = codes.map(|code| {
-        slave.fault(Fault::on(RequestCode::PULL_MESSAGE, Reaction::Reply(code)).topic("orders").times(1))
-    });
+    // So says one without `slaveReadEnable` always, and one of 5.x, with another code, for up to a minute after a topic
+    // was made.
+    let busy = Reaction::Reply(ResponseCode::SYSTEM_BUSY);
+    let refusal = slave.fault(Fault::on(RequestCode::PULL_MESSAGE, busy).topic("orders").forever());
     let seen = Seen::default();
     put(master, 0..100);
     let consumer =
         billing(&cluster).pull_batch_size(1).consume_concurrently(seen.listener()).start().unwrap();
     seen.wait(100);
     is_consumed(master);
-    refusals.iter().for_each(|refusal| refusal.wait_hits(1, SOON).unwrap());
+    refusal.wait_hits(1, SOON).unwrap();
     assert!(consumer.shutdown(SOON).is_clean());
     seen.assert_once(0..100);
 }
