@@ -46,11 +46,12 @@ check_the_code() {
     check "docs of private items" env RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --features broker,tls --document-private-items
 }
 
-# check_under_load SIMULATOR RANDOM STRESS: the first is what bounds the simulator, as NAME=VALUE; the others are seconds.
+# check_under_load SIMULATOR RANDOM BUILD STRESS: the first is what bounds the simulator, as NAME=VALUE, the third the build
+# of the second; numbers are seconds.
 check_under_load() {
     check "simulator, $1" env "$1" cargo test --release --lib -- sim::promises --nocapture
-    check "real threads by seeds, $2 s" .ci/random "$2"
-    check "deadlocks, $3 s" .ci/stress "$3"
+    check "real threads by seeds, $2 s" .ci/random "$2" "$3"
+    check "deadlocks, $4 s" .ci/stress "$4"
 }
 
 # check_against VERSION: everything that runs against Apache RocketMQ of this version and its Java client.
