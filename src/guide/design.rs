@@ -47,4 +47,4 @@
 //! `ROCKETMQ_SIM_SEED` repeats one run and tells all that happened. What it cannot see is tried with real threads and
 //! sockets (`tests/it/*random.rs`, longer with `.ci/random`), who waits for whom by many threads that do everything at once
 //! while deadlocks are looked for (`.ci/stress`), and the memory order of what threads share by
-//! models under loom. Consumption in order is not in the simulator.
+//! models under loom.
