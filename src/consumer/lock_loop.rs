@@ -19,6 +19,7 @@ use super::events::Event;
 use super::lease::Renewal;
 use super::outside::{Outside, Request};
 use super::process_queue::ProcessQueue;
+use super::pull_loop::PullEvent;
 use super::rebalance_loop::RebalanceEvent;
 use super::rebalance_loop::requests::{lock_batch, locked_queues, master};
 use crate::client::panic_text;
@@ -176,20 +177,28 @@ impl<S: Outside> Locks<S> {
         losses: u64,
         now: Instant,
     ) {
-        match process.renew_lease(asked, losses, now) {
-            None | Some(Renewal::Extended) => {}
-            Some(Renewal::Regained { late, doubtful }) => {
+        let Some((renewal, oldest)) = process.renew_lease(asked, losses, now) else { return };
+        if let Some(oldest) = oldest {
+            self.core.ready(process, oldest);
+            self.core.post_pull(PullEvent::Look(self.core.clone()));
+        }
+        match renewal {
+            Renewal::Extended => {}
+            Renewal::Regained { late, doubtful } => {
                 let event = RebalanceEvent::LockRegained { id: process.id(), asked, late, doubtful };
                 self.core.post_rebalance(event);
             }
-            Some(Renewal::Stale) if process.lease().is_some_and(|lease| lease.is_wanted()) => {
+            Renewal::Stale if process.lease().is_some_and(|lease| lease.is_wanted()) => {
                 self.plan.wish(process.queue().shared_broker_name(), now);
             }
             // It was given up while this was on its way, and may have been locked once more by it.
-            Some(Renewal::Stale) => {
+            Renewal::Stale => {
                 let queue = process.queue().clone();
                 self.core.post_rebalance(RebalanceEvent::StrayLock(self.core.clone(), queue));
             }
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -19,7 +19,7 @@ use crate::consumer::process_queue::{Limits, ProcessQueue};
 use crate::consumer::pull_loop::PullEvent;
 use crate::consumer::rebalance_loop::RebalanceEvent;
 use crate::consumer::run::Run;
-use crate::consumer::settings::{MessageModel, OffsetIllegal, Settings, standard_delay_levels};
+use crate::consumer::settings::{InOrder, MessageModel, OffsetIllegal, Settings, standard_delay_levels};
 use crate::consumer::stats::Waiting;
 use crate::consumer::timer_loop::TimerEvent;
 use crate::message::{ConsumeFrom, Filter, MessageQueue, Record, Source, Subscription};
@@ -42,15 +42,27 @@ pub(in crate::consumer) struct Stub {
     timers: AtomicUsize,
     broken: AtomicBool,
     rebuilt: Mutex<Vec<u64>>,
+    readied: AtomicUsize,
+    unlocks: AtomicUsize,
 }
 
 impl Stub {
     pub(in crate::consumer) fn new() -> Arc<Self> {
+        Self::with(settings())
+    }
+
+    /// The same, consumed in order.
+    pub(in crate::consumer) fn in_order() -> Arc<Self> {
+        let order = Some(InOrder { suspend_time: Duration::from_secs(1), locks: true });
+        Self::with(Settings { order, ..settings() })
+    }
+
+    fn with(settings: Settings) -> Arc<Self> {
         let subscription = Subscription::parse("orders", &Filter::all(), 1).expect("everything is a filter");
         Arc::new(Self {
             group: "billing".into(),
             namespace: Namespace::default(),
-            settings: settings(),
+            settings,
             budget: Arc::new(Budget::new(1 << 20, Arc::default(), OnRelease(Box::new(|| {})))),
             totals: Totals::default(),
             subscribed: AtomicBool::new(true),
@@ -63,6 +75,8 @@ impl Stub {
             timers: AtomicUsize::new(0),
             broken: AtomicBool::new(false),
             rebuilt: Mutex::default(),
+            readied: AtomicUsize::new(0),
+            unlocks: AtomicUsize::new(0),
         })
     }
 
@@ -79,6 +93,12 @@ impl Stub {
 
     /// A run of so many messages, all taken.
     pub(in crate::consumer) fn run(queue: &ProcessQueue, messages: u32) -> Arc<Run> {
+        Self::push(queue, messages);
+        queue.take(messages).expect("a run was pushed").run
+    }
+
+    /// A pull has brought so many messages.
+    pub(in crate::consumer) fn push(queue: &ProcessQueue, messages: u32) {
         let source = Arc::new(Source { bytes: vec![0; 200], queue: queue.queue().clone(), namespace: None });
         let record = |offset: u32| Record {
             start: 0,
@@ -93,7 +113,6 @@ impl Stub {
         let next = Offset::new(messages.into()).expect("not negative");
         let run = Run::new(source, (0..messages).map(record).collect(), next, Instant::now());
         drop(queue.push(run));
-        queue.take(messages).expect("a run was pushed").run
     }
 
     pub(in crate::consumer) fn subscribe(&self, subscribed: bool) {
@@ -142,6 +161,16 @@ impl Stub {
         self.rebuilt.lock().clone()
     }
 
+    /// How often a queue was put on the ready list.
+    pub(in crate::consumer) fn readied(&self) -> usize {
+        self.readied.load(Ordering::SeqCst)
+    }
+
+    /// How often a broker was told that others may have a queue.
+    pub(in crate::consumer) fn unlocks(&self) -> usize {
+        self.unlocks.load(Ordering::SeqCst)
+    }
+
     fn address(&self) -> Option<Arc<str>> {
         (!self.lost.load(Ordering::SeqCst)).then(|| "127.0.0.1:10911".into())
     }
@@ -174,8 +203,11 @@ fn settings() -> Settings {
 impl Outside for Stub {
     type Sink = ();
 
-    fn send(&self, address: &str, _: Request, (): &(), tag: u64) {
+    fn send(&self, address: &str, request: Request, (): &(), tag: u64) {
         *self.asked.lock() = Some(address.into());
+        if let Request::Unlock(_) = request {
+            self.unlocks.fetch_add(1, Ordering::SeqCst);
+        }
         self.sent.lock().push(tag);
     }
 
@@ -294,7 +326,9 @@ impl Outside for Stub {
 
     fn emit(&self, _: Event) {}
 
-    fn ready(&self, _: &Arc<ProcessQueue>, _: Instant) {}
+    fn ready(&self, _: &Arc<ProcessQueue>, _: Instant) {
+        self.readied.fetch_add(1, Ordering::SeqCst);
+    }
 
     fn came(&self, _: usize) {}
 

@@ -181,16 +181,25 @@ impl ProcessQueue {
 
     /// The broker has granted a renewal that was asked for at this moment, by both clocks, when the connection had been
     /// lost so often.
-    pub fn renew_lease(&self, asked: (Instant, SystemTime), losses: u64, now: Instant) -> Option<Renewal> {
-        self.with_lease(|lease| lease.renewed(asked.0, asked.1, losses, now))
+    /// With its birth, if the queue now belongs on the ready list: a consume thread that looked at the clock a moment
+    /// after `now` may have left it for want of a lock.
+    pub fn renew_lease(
+        &self,
+        asked: (Instant, SystemTime),
+        losses: u64,
+        now: Instant,
+    ) -> Option<(Renewal, Option<Instant>)> {
+        let mut runs = self.runs.lock();
+        let lease = runs.order.as_mut()?.lease.as_mut()?;
+        let renewal = lease.renewed(asked.0, asked.1, losses, now);
+        Some((renewal, (renewal == Renewal::Extended).then(|| runs.go_on()).flatten()))
     }
 
     /// Consumption goes on with the lock that was asked for then. `Some` if the queue now belongs on the ready list.
     pub fn extend_lease(&self, asked: (Instant, SystemTime)) -> Option<Instant> {
-        self.with_lease(|lease| lease.extend(asked.0, asked.1));
         let mut runs = self.runs.lock();
-        let waits = runs.order.as_ref().is_some_and(|order| order.turn == Turn::NoLock);
-        if waits { runs.queue_up() } else { None }
+        runs.order.as_mut()?.lease.as_mut()?.extend(asked.0, asked.1);
+        runs.go_on()
     }
 
     fn with_lease<T>(&self, work: impl FnOnce(&mut Lease) -> T) -> Option<T> {
@@ -229,6 +238,12 @@ impl Runs {
         oldest
     }
 
+    /// The lock is certain again.
+    fn go_on(&mut self) -> Option<Instant> {
+        let waits = self.order.as_ref().is_some_and(|order| order.turn == Turn::NoLock);
+        waits.then(|| self.queue_up()).flatten()
+    }
+
     fn end_pause(&mut self, now: Instant) -> Option<Instant> {
         let order = self.order.as_ref()?;
         let Turn::Paused(until) = order.turn else { return None };
@@ -238,3 +253,6 @@ impl Runs {
 
 #[cfg(all(test, not(loom)))]
 mod tests;
+
+#[cfg(all(test, loom))]
+mod models;

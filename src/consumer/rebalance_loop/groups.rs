@@ -6,11 +6,13 @@ use std::time::Instant;
 
 use super::RebalanceEvent;
 use super::group::Group;
+use super::locks::NO_LIFE;
 use super::requests::{Answer, Requests};
 use crate::consumer::events::Event;
 use crate::consumer::failure::Failure;
 use crate::consumer::outside::Outside;
 use crate::error::ErrorKind;
+use crate::message::MessageQueue;
 
 /// The state machines of all queues of all consumers.
 pub(in crate::consumer) struct Groups<S: Outside> {
@@ -52,7 +54,7 @@ impl<S: Outside> Groups<S> {
                     group.lock_regained(id, asked, late, doubtful, requests);
                 });
             }
-            RebalanceEvent::StrayLock(core, queue) => self.with(&core, |group, _| group.stray_lock(&queue)),
+            RebalanceEvent::StrayLock(core, queue) => self.stray_lock(&core, &queue),
             RebalanceEvent::TopicDropped { core, topic, broker } => {
                 self.with(&core, |group, _| group.topic_dropped(&topic, &broker));
             }
@@ -111,6 +113,16 @@ impl<S: Outside> Groups<S> {
         }
     }
 
+    /// If the consumer has ended, nobody else gives the lock back; a new one of the group on this client may need it.
+    fn stray_lock(&mut self, core: &Arc<S>, queue: &MessageQueue) {
+        if let Some(group) = self.groups.get_mut(core.group()) {
+            return group.stray_lock(queue);
+        }
+        if let Err(error) = self.requests.unlock(core, queue.broker_name(), vec![(queue.clone(), NO_LIFE)]) {
+            log::debug!("{} was not told that {queue} is free: {error}", queue.broker_name());
+        }
+    }
+
     fn with(&mut self, core: &Arc<S>, work: impl FnOnce(&mut Group<S>, &mut Requests<S>)) {
         if let Some(group) = self.groups.get_mut(core.group())
             && Arc::ptr_eq(group.core(), core)
@@ -124,5 +136,34 @@ impl<S: Outside> Groups<S> {
         if let Some(group) = self.groups.values_mut().find(|group| group.has(id)) {
             work(group, id, &mut self.requests);
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::requests::Answer;
+    use super::*;
+    use crate::consumer::outside::stub::Stub;
+
+    #[test]
+    fn a_lock_that_a_late_renewal_has_taken_goes_back_unless_the_queue_is_wanted_again() {
+        let core = Stub::in_order();
+        let mut groups = Groups::<Stub>::new(());
+        let queue = MessageQueue::new("orders", "broker-a", 0);
+        let stray = || RebalanceEvent::StrayLock(core.clone(), queue.clone());
+        groups.handle(stray());
+        assert_eq!(core.unlocks(), 1, "the consumer has ended");
+
+        let (ready, _is_ready) = crossbeam_channel::bounded(1);
+        groups.handle(RebalanceEvent::Start { core: core.clone(), ready });
+        groups.due();
+        let asked = core.take_sent();
+        asked
+            .into_iter()
+            .for_each(|tag| groups.answered(tag, |_| Answer::Members(Ok(vec![core.client_id().into()]))));
+        groups.due();
+        assert_eq!(core.take_sent().len(), 1, "its lock is asked for");
+        groups.handle(stray());
+        assert_eq!(core.unlocks(), 1, "it is wanted again");
     }
 }

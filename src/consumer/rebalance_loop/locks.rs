@@ -179,4 +179,4 @@ impl<S: Outside> Group<S> {
 }
 
 /// The answer to an unlock of a queue that is not there any more changes nothing.
-const NO_LIFE: u64 = 0;
+pub(super) const NO_LIFE: u64 = 0;
