@@ -6,7 +6,7 @@
 
 mod local;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -77,8 +77,9 @@ pub(super) struct SendBacks<S: Outside> {
     next: u64,
     under_way: HashMap<u64, UnderWay<S>>,
     brokers: HashMap<Arc<str>, Broker>,
-    /// How often a message has failed to go back, by generation and offset, while its listener sees it again.
-    failures: HashMap<(u64, Offset), u32>,
+    /// How often a message has failed to go back, by generation and offset, while its listener sees it again. Of each
+    /// generation no more than lie between its first unfinished message and its last.
+    failures: BTreeMap<(u64, Offset), u32>,
 }
 
 struct UnderWay<S> {
@@ -105,7 +106,7 @@ struct Broker {
 impl<S: Outside> SendBacks<S> {
     /// Answers come back through `sink`, to be given to [`answered`](Self::answered).
     pub(super) fn new(sink: S::Sink) -> Self {
-        Self { sink, next: 0, under_way: HashMap::new(), brokers: HashMap::new(), failures: HashMap::new() }
+        Self { sink, next: 0, under_way: HashMap::new(), brokers: HashMap::new(), failures: BTreeMap::new() }
     }
 
     /// Begins with one. `ProcessQueue::send_back` was called for it. The consumer that something was put on the ready
@@ -263,7 +264,7 @@ impl<S: Outside> SendBacks<S> {
         entry.tries += 1;
         let what = &entry.what;
         let delay = FIRST_WAIT.saturating_mul(1 << (entry.tries - 1).min(8)).min(LONGEST_WAIT);
-        self.failures.insert((what.queue.id(), what.run.offset_of(what.index)), entry.tries);
+        note(&mut self.failures, what, entry.tries);
         if let Some(view) = what.run.view(what.index) {
             log::warn!(
                 "message {} of {} could not be sent back, next try in {delay:?}: {problem}",
@@ -304,6 +305,19 @@ impl<S: Outside> SendBacks<S> {
         let settled = what.queue.sent_back(&what.run, what.index);
         core.settled(&what.queue, settled);
         go_on(core, &what.queue)
+    }
+}
+
+/// Remembers how often a message has failed, and forgets what is finished. A queue that has ended is not asked again: it
+/// may have been forgotten already.
+fn note<S: Outside>(failures: &mut BTreeMap<(u64, Offset), u32>, what: &SendBack<S>, tries: u32) {
+    let (id, watermark) = (what.queue.id(), what.queue.watermark());
+    while let Some((known, _)) = failures.range((id, Offset::ZERO)..(id, watermark)).next() {
+        let known = *known;
+        failures.remove(&known);
+    }
+    if !what.queue.is_closed() {
+        failures.insert((id, what.run.offset_of(what.index)), tries);
     }
 }
 
@@ -423,6 +437,51 @@ mod tests {
         core.lose_brokers();
         asked.iter().for_each(|tag| assert!(backs.answered(*tag, Err("lost".into())).is_none()));
         assert_eq!(core.timers(), messages as usize, "each waits for its next try");
+    }
+
+    /// A broker that takes nothing for hours must not cost memory for each message that failed meanwhile.
+    #[test]
+    fn the_failures_of_messages_that_are_finished_are_forgotten() {
+        let core = Stub::new();
+        let queue = core.queue();
+        let mut backs = SendBacks::<Stub>::new(());
+        let run = Stub::run(&queue, 100);
+        for index in 0..100 {
+            fail(&mut backs, &core, &queue, &run, index);
+            // Its listener accepts it the second time.
+            run.claims.finish(index);
+            queue.settle();
+        }
+        assert!(backs.failures.len() <= 1, "{} are remembered", backs.failures.len());
+    }
+
+    #[test]
+    fn the_failures_of_a_queue_that_has_ended_are_forgotten_even_if_they_come_late() {
+        let core = Stub::new();
+        let queue = core.queue();
+        let mut backs = SendBacks::<Stub>::new(());
+        let run = Stub::run(&queue, 2);
+        fail(&mut backs, &core, &queue, &run, 0);
+        queue.close();
+        backs.forget(queue.id());
+        fail(&mut backs, &core, &queue, &run, 1);
+        assert!(backs.failures.is_empty());
+    }
+
+    /// Neither way takes it.
+    fn fail(
+        backs: &mut SendBacks<Stub>,
+        core: &Arc<Stub>,
+        queue: &Arc<ProcessQueue>,
+        run: &Arc<Run>,
+        index: u32,
+    ) {
+        queue.send_back(run, index);
+        let (core, queue, run) = (core.clone(), queue.clone(), run.clone());
+        backs.begin(SendBack { core: core.clone(), queue, run, index, back: Back::Later, times: 0 });
+        while let Some(tag) = core.take_sent().pop() {
+            backs.answered(tag, Err("full".into()));
+        }
     }
 
     #[test]
