@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use crate::error::{Error, Mistake, Result};
 use crate::protocol::ids::UniqueIds;
 use crate::protocol::{Frame, RemotingCommand};
 use crate::remoting::{CallError, Remoting, Reply};
+use crate::sync::AtomicUsize;
 
 use super::control::{Goodbye, Input};
 use super::heartbeat::Told;

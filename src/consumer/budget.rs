@@ -1,7 +1,8 @@
 //! The bytes that all queues of a client may cache together.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::sync::{AtomicBool, AtomicUsize, Ordering};
 
 /// Counts the frames that are cached. Every queue may hold one, whatever the budget says: otherwise one stuck queue
 /// that holds it all would stop the others for ever.
@@ -49,7 +50,8 @@ impl Budget {
     /// A queue waits for bytes. `false` when there are some already: told as a story, the last frame may be released
     /// between the queue's look and this call, and nobody would wake it, so it looks again after saying so.
     pub fn want(&self) -> bool {
-        self.wanted.store(true, Ordering::SeqCst);
+        // Reads what the last release has written, and with it what that had released before.
+        self.wanted.swap(true, Ordering::SeqCst);
         self.used.load(Ordering::SeqCst) >= self.limit
     }
 }
@@ -60,7 +62,7 @@ impl std::fmt::Debug for OnRelease {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
@@ -84,5 +86,34 @@ mod tests {
         budget.release(50);
         assert_eq!((told.load(Ordering::SeqCst), budget.used()), (1, 0));
         assert!(!budget.want(), "there is room: do not wait");
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+
+    /// A queue that waits for bytes is told when they have come back, or has seen that they have.
+    #[test]
+    fn loom_nobody_waits_for_bytes_that_have_come_back() {
+        loom::model(|| {
+            let told = loom::sync::Arc::new(AtomicUsize::new(0));
+            let count = told.clone();
+            let on_release = OnRelease(Box::new(move || {
+                count.fetch_add(1, Ordering::SeqCst);
+            }));
+            let budget = loom::sync::Arc::new(Budget::new(100, Arc::default(), on_release));
+            budget.charge(150);
+            let releasing = {
+                let budget = budget.clone();
+                loom::thread::spawn(move || {
+                    budget.release(20);
+                    budget.release(100);
+                })
+            };
+            let waits = budget.want();
+            releasing.join().expect("it does not panic");
+            assert!(!waits || told.load(Ordering::SeqCst) == 1, "it waits and nobody tells it");
+        });
     }
 }
