@@ -12,7 +12,7 @@ use super::budget::Budget;
 use super::direct::Direct;
 use super::events::{Event, Hub};
 use super::figures::{ByTopic, Fetched, Figures};
-use super::listener::{Hook, Listener};
+use super::listener::{Code, CodeStore, Hook, Listener};
 use super::local::LocalStore;
 use super::lock_loop::LockEvent;
 use super::process_queue::{ProcessQueue, Settled};
@@ -24,6 +24,7 @@ use super::settings::Settings;
 use super::slot::Slot;
 use super::stats::Waiting;
 use super::timer_loop::TimerEvent;
+use super::watch::Watched;
 use crate::client::Instance;
 use crate::client::metrics::Timing;
 use crate::client::trace::Tracer;
@@ -37,8 +38,7 @@ pub(crate) struct Core {
     pub(crate) plain_group: Arc<str>,
     pub(crate) settings: Settings,
     pub(crate) instance: Arc<Instance>,
-    pub(crate) listener: Listener,
-    pub(crate) hooks: Vec<Hook>,
+    pub(crate) code: CodeStore,
     pub(crate) tracer: Option<Arc<Tracer>>,
     /// The offsets of a broadcasting consumer.
     pub(crate) local: Option<Arc<LocalStore>>,
@@ -52,7 +52,7 @@ pub(crate) struct Core {
     pub(crate) directs: AtomicUsize,
     pub(crate) suspended: AtomicBool,
     /// The timer looks after running calls.
-    pub(crate) watched: AtomicBool,
+    pub(super) watched: Watched,
     /// Of the client, for all its consumers.
     pub(crate) budget: Arc<Budget>,
     /// Only if threads of the program poll the messages.
@@ -143,8 +143,7 @@ impl Core {
             ready: Ready::new(if polling.is_some() { 0 } else { settings.consume_threads }),
             settings,
             instance,
-            listener,
-            hooks,
+            code: CodeStore::new(Code { listener, hooks }),
             tracer,
             local,
             budget,
@@ -156,7 +155,7 @@ impl Core {
             started_millis,
             directs: AtomicUsize::new(0),
             suspended: AtomicBool::new(false),
-            watched: AtomicBool::new(false),
+            watched: Watched::new(),
             newest_version: AtomicI64::new(
                 subscriptions.values().map(|known| known.version).max().unwrap_or(0),
             ),
@@ -219,8 +218,17 @@ impl Core {
         subscriptions.contains_key(topic) && Arc::make_mut(&mut subscriptions).remove(topic).is_some()
     }
 
-    pub(crate) fn add_slot(&self, slot: Arc<Slot>) {
-        self.slots.lock().push(slot);
+    /// The slot of a consume thread that is about to start, and its number: that of a thread that has ended, if there is
+    /// one, so that there are never more than there were threads at one time.
+    pub(crate) fn slot_for_thread(&self) -> (usize, Arc<Slot>) {
+        let mut slots = self.slots.lock();
+        if let Some(free) = slots.iter().position(|slot| slot.take_over()) {
+            return (free, slots[free].clone());
+        }
+        let number = slots.len();
+        let slot = Arc::new(Slot::new(format!("rmq-consume-{number}"), self.now()));
+        slots.push(slot.clone());
+        (number, slot)
     }
 
     pub(crate) fn slots(&self) -> Vec<Arc<Slot>> {

@@ -1,10 +1,13 @@
 //! The user's code, in one form whichever way it was given.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use super::batch::Batch;
-use crate::client::Verdict;
+use crate::client::{Verdict, panic_text};
 
 /// What a consume thread calls.
 pub(crate) type Call = Box<dyn FnMut(&Batch) -> Verdict>;
@@ -31,6 +34,52 @@ impl Listener {
             Self::PerThread(make) => make(thread),
             Self::Polled => Box::new(|_| Verdict::failed("messages of this consumer are polled")),
         }
+    }
+}
+
+/// What of a consumer is the user's.
+#[derive(Clone)]
+pub(crate) struct Code {
+    pub(crate) listener: Listener,
+    pub(crate) hooks: Vec<Hook>,
+}
+
+impl Code {
+    /// Lets go of it; whatever it holds ends here if nobody else has it.
+    pub(crate) fn end(self, group: &str) {
+        let Self { listener, hooks } = self;
+        end_of(listener, group);
+        hooks.into_iter().for_each(|hook| end_of(hook, group));
+    }
+}
+
+/// The code that consume threads take with them when they begin. Nobody else keeps any once the consumer has ended, so
+/// that it ends with the last of them, on it: not on whichever thread of the library is the last that knows the consumer.
+pub(crate) struct CodeStore(Mutex<Option<Code>>);
+
+impl CodeStore {
+    pub(crate) fn new(code: Code) -> Self {
+        Self(Mutex::new(Some(code)))
+    }
+
+    /// For a consume thread; `None` once the consumer has ended.
+    pub(crate) fn get(&self) -> Option<Code> {
+        self.0.lock().clone()
+    }
+
+    /// The consumer has ended.
+    pub(crate) fn end(&self, group: &str) {
+        let code = self.0.lock().take();
+        if let Some(code) = code {
+            code.end(group);
+        }
+    }
+}
+
+/// Drops what the user has given. That is the user's code as well, and may panic.
+pub(crate) fn end_of<T>(guest: T, group: &str) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(guest))) {
+        log::error!("dropping the listener of {group} panicked: {}", panic_text(&*panic));
     }
 }
 

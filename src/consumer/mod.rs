@@ -49,6 +49,7 @@ mod stats;
 mod subscribing;
 mod timer_loop;
 mod trace;
+mod watch;
 mod worker;
 
 pub use batch::Batch;

@@ -166,7 +166,12 @@ impl Slot {
 
     /// The thread ends; what it has counted stays.
     pub fn leave(&self) {
-        self.over.store(true, Ordering::Relaxed);
+        self.over.store(true, Ordering::Release);
+    }
+
+    /// Another thread goes on with it, if its thread has ended: it sees all that the other one has counted.
+    pub fn take_over(&self) -> bool {
+        self.over.swap(false, Ordering::Acquire)
     }
 
     /// Whether the thread has ended.

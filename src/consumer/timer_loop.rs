@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -17,6 +16,7 @@ use super::rates::SAMPLE_EVERY;
 use super::rebalance_loop::RebalanceEvent;
 use super::send_back::{Back, SendBack};
 use super::slot::{Running, Slot};
+use super::watch::Watching;
 use crate::client::panic_text;
 use crate::clock::Waiter;
 
@@ -50,28 +50,24 @@ pub(crate) enum Due {
 pub(super) fn run(waiter: &Waiter, events: &Receiver<TimerEvent>, pull: &Sender<PullEvent>) {
     let mut timer = Timer::default();
     loop {
-        let deadline = timer.deadline();
-        match waiter.recv_deadline(events, deadline) {
-            Ok(TimerEvent::At(at, due)) => timer.heap.push(Reverse((at, due))),
-            Ok(TimerEvent::Watch(core)) => timer.watch(core, waiter.clock().instant()),
-            Ok(TimerEvent::Sample(core)) => timer.sample_of(core, waiter.clock().instant()),
+        let event = match waiter.recv_deadline(events, timer.deadline()) {
             Ok(TimerEvent::Stop) | Err(RecvTimeoutError::Disconnected) => return,
-            Err(RecvTimeoutError::Timeout) => {}
+            Ok(event) => Some(event),
+            Err(RecvTimeoutError::Timeout) => None,
+        };
+        // What is done for one consumer is guarded where it is done. This is for the rest, be it the end of a consumer
+        // that nobody else knew any more.
+        let worked = catch_unwind(AssertUnwindSafe(|| timer.work(event, waiter.clock().instant(), pull)));
+        if let Err(panic) = worked {
+            log::error!("rmq-timer panicked and goes on: {}", panic_text(&*panic));
         }
-        let now = waiter.clock().instant();
-        while let Some(due) = timer.pop(now) {
-            // The pull loop ends before this one is told to.
-            drop(pull.send(PullEvent::Due(due)));
-        }
-        timer.look(now);
-        timer.sample(now);
     }
 }
 
 #[derive(Default)]
 struct Timer {
     heap: BinaryHeap<Reverse<(Instant, Due)>>,
-    watched: Vec<Arc<Core>>,
+    watched: Watching<Arc<Core>>,
     next_look: Option<Instant>,
     sampled: Vec<Weak<Core>>,
     next_sample: Option<Instant>,
@@ -83,6 +79,21 @@ impl Timer {
         [due, self.next_look, self.next_sample].into_iter().flatten().min()
     }
 
+    fn work(&mut self, event: Option<TimerEvent>, now: Instant, pull: &Sender<PullEvent>) {
+        match event {
+            Some(TimerEvent::At(at, due)) => self.heap.push(Reverse((at, due))),
+            Some(TimerEvent::Watch(core)) => self.watch(core, now),
+            Some(TimerEvent::Sample(core)) => self.sample_of(core, now),
+            Some(TimerEvent::Stop) | None => {}
+        }
+        while let Some(due) = self.pop(now) {
+            // The pull loop ends before this one is told to.
+            drop(pull.send(PullEvent::Due(due)));
+        }
+        self.look(now);
+        self.sample(now);
+    }
+
     fn pop(&mut self, now: Instant) -> Option<Due> {
         let Reverse((at, _)) = self.heap.peek()?;
         if *at > now {
@@ -92,7 +103,7 @@ impl Timer {
     }
 
     fn watch(&mut self, core: Arc<Core>, now: Instant) {
-        self.watched.push(core);
+        self.watched.add(core);
         self.next_look.get_or_insert(now + LOOK_EVERY);
     }
 
@@ -118,18 +129,14 @@ impl Timer {
         if self.next_look.is_none_or(|at| at > now) {
             return;
         }
-        self.watched.retain(|core| {
-            let slots = core.slots();
-            slots.iter().for_each(|slot| expire_if_late(core, slot, now));
-            let busy = slots.iter().any(|slot| slot.is_busy());
-            if !busy {
-                core.watched.store(false, Ordering::Release);
-                // A call may have begun between the look and the store, and seen "watched": look once more.
-                let again = slots.iter().any(|slot| slot.is_busy());
-                return again && !core.watched.swap(true, Ordering::AcqRel);
-            }
-            true
-        });
+        self.watched.look(
+            |core| &core.watched,
+            |core| {
+                let slots = core.slots();
+                slots.iter().for_each(|slot| expire_if_late(core, slot, now));
+                slots.iter().any(|slot| slot.is_busy())
+            },
+        );
         self.next_look = (!self.watched.is_empty()).then(|| now + LOOK_EVERY);
     }
 }

@@ -14,7 +14,7 @@ use super::core::{Core, Item};
 use super::direct::{Came, Direct};
 use super::events::Event;
 use super::figures::Consumed;
-use super::listener::{Call, Next};
+use super::listener::{Call, Code, Next, end_of};
 use super::process_queue::{Piece, ProcessQueue};
 use super::pull_loop::PullEvent;
 use super::readable::{inflate, make_readable};
@@ -32,12 +32,18 @@ use crate::sync::Parker;
 
 /// One consume thread, until its consumer stops or has too many.
 pub(super) fn run(core: &Arc<Core>, slot: &Arc<Slot>, number: usize) {
+    let Some(code) = core.code.get() else {
+        // Stopped between being wanted and being started.
+        core.ready.not_started(1);
+        return slot.leave();
+    };
     CONSUMING.set(Some(Arc::as_ptr(core) as usize));
     let parker = Parker::here();
     let mut worker = Worker {
         core,
         slot,
         number,
+        code,
         listener: None,
         batch: Batch::of(slot.clone(), core.settings.consume_timeout),
         indices: Vec::new(),
@@ -50,6 +56,9 @@ pub(super) fn run(core: &Arc<Core>, slot: &Arc<Slot>, number: usize) {
             worker.recover(&item, panic_text(&*panic));
         }
     }
+    let Worker { code, listener, .. } = worker;
+    end_of(listener, &core.plain_group);
+    code.end(&core.plain_group);
     slot.leave();
 }
 
@@ -67,6 +76,7 @@ struct Worker<'a> {
     core: &'a Arc<Core>,
     slot: &'a Arc<Slot>,
     number: usize,
+    code: Code,
     listener: Option<Call>,
     batch: Batch,
     /// The places in the run of what is in the batch.
@@ -186,7 +196,7 @@ impl Worker<'_> {
         let clock = core.instance.clock();
         let by_clock = if clock.is_manual() { self.slot.nanos(clock.instant()) } else { now };
         self.slot.begin(&range, now, by_clock);
-        if !core.watched.load(Ordering::Relaxed) && !core.watched.swap(true, Ordering::AcqRel) {
+        if core.watched.begin() {
             core.post_timer(TimerEvent::Watch(core.clone()));
         }
         let traced = trace::before(core, &self.batch);
@@ -232,23 +242,16 @@ impl Worker<'_> {
     /// # Errors
     /// The text of its panic.
     fn call_listener(&mut self) -> Result<Verdict, String> {
-        let Worker { core, number, listener, batch, .. } = self;
+        let Worker { core, number, code, listener, batch, .. } = self;
         let called = catch_unwind(AssertUnwindSafe(|| {
-            let listener = listener.get_or_insert_with(|| core.listener.make(*number));
-            Next::new(batch, &core.hooks, listener).run()
+            let listener = listener.get_or_insert_with(|| code.listener.make(*number));
+            Next::new(batch, &code.hooks, listener).run()
         }));
         called.map_err(|panic| {
             let text = panic_text(&*panic).to_owned();
             log::error!("the listener of {} panicked: {text}", core.plain_group);
             // What is left of it may be in pieces: it is made anew for the next call. Its end is user code as well.
-            let broken = listener.take();
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(broken))) {
-                log::error!(
-                    "dropping the listener of {} panicked: {}",
-                    core.plain_group,
-                    panic_text(&*panic)
-                );
-            }
+            end_of(listener.take(), &core.plain_group);
             if let Some(first) = batch.first() {
                 core.emit(Event::ListenerPanicked { message: first.detached(), panic: text.clone() });
             }

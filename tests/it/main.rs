@@ -21,6 +21,7 @@ mod faults;
 mod filters;
 mod flow;
 mod group;
+mod guests;
 mod hooks;
 mod identity;
 mod ipv6;

@@ -11,7 +11,6 @@ use crate::client::{Client, Life, MemberKind, ShutdownReport, bounded_grace, on_
 use crate::consumer::core::Core;
 use crate::consumer::lock_loop::{self, LockEvent};
 use crate::consumer::rebalance_loop::RebalanceEvent;
-use crate::consumer::slot::Slot;
 use crate::consumer::worker;
 use crate::error::{Error, Result};
 use crate::remoting::ReplySink;
@@ -30,7 +29,8 @@ pub(crate) struct Inner {
 
 #[derive(Debug, Default)]
 struct Threads {
-    started: usize,
+    /// Consume threads that have not said that they have ended.
+    running: usize,
     handles: Vec<JoinHandle<()>>,
     lock: Option<JoinHandle<()>>,
     background: Option<JoinHandle<()>>,
@@ -51,25 +51,35 @@ impl Inner {
     /// Starts consume threads.
     pub(super) fn start_threads(&self, n: usize) -> Result<()> {
         let mut threads = self.threads.lock();
+        self.forget_ended(&mut threads);
         for left in (1..=n).rev() {
-            let number = threads.started;
-            let name = format!("rmq-consume-{number}");
-            let slot = Arc::new(Slot::new(name.clone(), self.core.now()));
-            let (core, ended) = (self.core.clone(), self.ended.0.clone());
-            self.core.add_slot(slot.clone());
+            let (number, slot) = self.core.slot_for_thread();
+            let (core, ended, mine) = (self.core.clone(), self.ended.0.clone(), slot.clone());
             let body = move || {
-                worker::run(&core, &slot, number);
+                worker::run(&core, &mine, number);
                 // Nobody counts any more once the shutdown has given up waiting.
                 let _ = ended.send(());
             };
-            let thread = self.core.instance.spawn(&name, body).map_err(|error| {
+            let thread = self.core.instance.spawn(slot.name(), body).map_err(|error| {
+                slot.leave();
                 self.core.ready.not_started(left);
-                Error::io(format!("cannot start thread {name}"), error)
+                Error::io(format!("cannot start thread {}", slot.name()), error)
             })?;
-            threads.started += 1;
+            threads.running += 1;
             threads.handles.push(thread);
         }
         Ok(())
+    }
+
+    /// Of threads that come and go, nothing is kept.
+    fn forget_ended(&self, threads: &mut Threads) {
+        while self.ended.1.try_recv().is_ok() {
+            threads.running -= 1;
+        }
+        let handles = std::mem::take(&mut threads.handles);
+        let (ended, running): (Vec<_>, _) = handles.into_iter().partition(JoinHandle::is_finished);
+        threads.handles = running;
+        ended.into_iter().for_each(|thread| self.join_consume_thread(thread));
     }
 
     /// Starts the thread that renews the locks of the queues.
@@ -170,6 +180,7 @@ impl Inner {
         // Last of what brokers hear, since it makes them tell the other members.
         let goodbye = (began + grace).max(Instant::now() + Duration::from_millis(50));
         self.say_goodbye(goodbye);
+        self.core.code.end(&self.core.plain_group);
         self.join_consume_threads(Instant::now() + JOIN_TIME);
         self.join_lock_thread();
         if let Some(local) = &self.core.local {
@@ -214,12 +225,12 @@ impl Inner {
     /// Idle threads end at once. One inside a listener is left alone: it ends when the listener returns.
     fn join_consume_threads(&self, deadline: Instant) {
         self.core.ready.stop();
-        let (started, handles) = {
+        let (running, handles) = {
             let mut threads = self.threads.lock();
-            (threads.started, std::mem::take(&mut threads.handles))
+            (threads.running, std::mem::take(&mut threads.handles))
         };
         let mut ended = 0;
-        while ended < started && self.ended.1.recv_deadline(deadline).is_ok() {
+        while ended < running && self.ended.1.recv_deadline(deadline).is_ok() {
             ended += 1;
         }
         for slot in self.core.slots().iter().filter(|slot| slot.is_busy()) {
@@ -229,11 +240,15 @@ impl Inner {
                 log::warn!("{} is still in the listener with message {}", slot.name(), message.message_id());
             }
         }
-        let all = ended >= started;
-        for thread in handles {
-            if (all || thread.is_finished()) && thread.join().is_err() {
-                log::error!("a consume thread of {} panicked", self.core.plain_group);
-            }
+        let all = ended >= running;
+        for thread in handles.into_iter().filter(|thread| all || thread.is_finished()) {
+            self.join_consume_thread(thread);
+        }
+    }
+
+    fn join_consume_thread(&self, thread: JoinHandle<()>) {
+        if thread.join().is_err() {
+            log::error!("a consume thread of {} panicked", self.core.plain_group);
         }
     }
 

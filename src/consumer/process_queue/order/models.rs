@@ -132,15 +132,11 @@ fn loom_a_pause_is_ended_by_one() {
 fn loom_nothing_begins_once_the_lock_was_given_up() {
     loom::model(|| {
         let Case { queue, now, wall } = Case::new(1);
-        let given_up = crate::sync::Arc::new(crate::sync::AtomicBool::new(false));
-        let (other, too_late) = (queue.clone(), given_up.clone());
-        let consuming = loom::thread::spawn(move || {
-            let too_late = too_late.load(crate::sync::Ordering::Acquire);
-            let (taken, _) = Case::consume(&other, now, wall);
-            assert!(taken == 0 || !too_late, "it began after the lock had been given up");
-        });
+        let other = queue.clone();
+        let consuming = loom::thread::spawn(move || Case::consume(&other, now, wall));
         queue.lose_lease();
-        given_up.store(true, crate::sync::Ordering::Release);
+        let untouched = queue.left().untouched;
         consuming.join().expect("it does not panic");
+        assert_eq!(queue.left().untouched, untouched, "it began after the lock had been given up");
     });
 }
