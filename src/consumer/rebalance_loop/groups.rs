@@ -164,6 +164,7 @@ mod tests {
         groups.due();
         assert_eq!(core.take_sent().len(), 1, "its lock is asked for");
         groups.handle(stray());
+        groups.due();
         assert_eq!(core.unlocks(), 1, "it is wanted again");
     }
 }
