@@ -185,7 +185,8 @@ impl<S: Outside> Locks<S> {
         match renewal {
             Renewal::Extended => {}
             Renewal::Regained { late, doubtful } => {
-                let event = RebalanceEvent::LockRegained { id: process.id(), asked, late, doubtful };
+                let id = process.id();
+                let event = RebalanceEvent::LockRegained { id, asked, late, doubtful, losses };
                 self.core.post_rebalance(event);
             }
             Renewal::Stale if process.lease().is_some_and(|lease| lease.is_wanted()) => {

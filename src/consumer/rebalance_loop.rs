@@ -51,7 +51,8 @@ pub(crate) enum RebalanceEvent<S = Core> {
     /// The broker has not renewed the lock: another member has it.
     LockRefused(u64),
     /// The broker has renewed the lock that was asked for then, after this member had stopped believing in it.
-    LockRegained { id: u64, asked: Asked, late: bool, doubtful: bool },
+    /// `losses` is how often the connection had been lost by then.
+    LockRegained { id: u64, asked: Asked, late: bool, doubtful: bool, losses: u64 },
     /// The broker has renewed a lock that this member had given up meanwhile.
     StrayLock(Arc<S>, MessageQueue),
     /// A broker that had been told of the subscription of this topic has it no more.

@@ -49,9 +49,11 @@ impl<S: Outside> Groups<S> {
                 self.with_queue(id, |group, id, requests| group.corrected(id, from, correction, requests));
             }
             RebalanceEvent::LockRefused(id) => self.with_queue(id, Group::lock_refused),
-            RebalanceEvent::LockRegained { id, asked, late, doubtful } => {
+            RebalanceEvent::LockRegained { id, asked, late, doubtful, losses } => {
                 self.with_queue(id, |group, id, requests| {
-                    group.lock_regained(id, asked, late, doubtful, requests);
+                    if group.is_as_of(id, losses) {
+                        group.lock_regained(id, asked, late, doubtful, requests);
+                    }
                 });
             }
             RebalanceEvent::StrayLock(core, queue) => self.stray_lock(&core, &queue),

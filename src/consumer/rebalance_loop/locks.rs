@@ -91,6 +91,18 @@ impl<S: Outside> Group<S> {
         self.drive(&queue, requests, |assignment, now, _| assignment.lock_refused(now + FAR));
     }
 
+    /// Whether no connection was lost since a renewal was asked for. If one was, the renewal proves nothing, and another
+    /// one is asked for.
+    pub(super) fn is_as_of(&self, id: u64, losses: u64) -> bool {
+        let Some(queue) = self.queue_of(id) else { return false };
+        let lease = self.queues.get(&queue).and_then(|owned| owned.process.as_ref()?.lease());
+        let is_as_of = lease.is_some_and(|lease| lease.losses() == losses);
+        if !is_as_of {
+            self.core.renew_locks(queue.shared_broker_name());
+        }
+        is_as_of
+    }
+
     /// A renewal was granted after the lock had run out, or was in doubt.
     pub(super) fn lock_regained(
         &mut self,
