@@ -9,7 +9,8 @@ mod traffic;
 
 use cluster::{TOPIC, ends, offsets, read_from_the_slave, slave_has_everything};
 use rocketmq_sync::{Client, ConsumeFrom, PushConsumer};
-use scenarios::java::{JavaPeer, QUICK};
+use scenarios::java::{self, QUICK};
+use scenarios::peer::Peer;
 use scenarios::{SOON, eventually, start, tally::Tally};
 use std::sync::Arc;
 use std::time::Instant;
@@ -50,7 +51,7 @@ fn servers_killed_in_turn_lose_nothing() {
 struct Groups<'a> {
     members: [PushConsumer; 2],
     beside_java: PushConsumer,
-    java: JavaPeer,
+    java: Peer,
     ours: Arc<Tally>,
     mixed: Arc<Tally>,
     client: &'a Client,
@@ -70,7 +71,7 @@ impl<'a> Groups<'a> {
         let groups = Groups {
             members: clients.each_ref().map(|client| member(client, OURS, &ours)),
             beside_java: member(&clients[0], MIXED, &mixed),
-            java: JavaPeer::consumer(&cluster::name_servers(), MIXED, TOPIC, QUICK, &mixed),
+            java: java::consumer(&cluster::name_servers(), MIXED, TOPIC, QUICK, &mixed),
             ours,
             mixed,
             client: &clients[0],
