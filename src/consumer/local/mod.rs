@@ -60,7 +60,10 @@ pub(crate) struct LocalStore {
 }
 
 struct State {
+    /// What was committed.
     table: Table,
+    /// What of that is safe.
+    safe: Table,
     keeper: Keeper,
     /// Commits that no write has taken up yet.
     waiting: Vec<u64>,
@@ -97,13 +100,13 @@ impl LocalStore {
                 (Keeper::File(Arc::new(file)), table)
             }
         };
-        let state = State { table, keeper, waiting: Vec::new(), writing: false };
+        let state = State { safe: table.clone(), table, keeper, waiting: Vec::new(), writing: false };
         Ok(Arc::new(Self { state: Mutex::new(state), aux: aux.clone(), written }))
     }
 
-    /// The offset of a queue, if it has one.
+    /// The offset of a queue, if it has one. What could not be written does not count.
     pub(super) fn stored(&self, queue: &MessageQueue) -> Option<Offset> {
-        self.state.lock().table.get(queue).copied()
+        self.state.lock().safe.get(queue).copied()
     }
 
     /// Stores one. The outcome comes with the tag, maybe before this returns.
@@ -115,7 +118,7 @@ impl LocalStore {
                 return (self.written)(tag, Err("the consumer has ended".to_owned()));
             }
             Keeper::Memory => {
-                state.table.insert(queue.clone(), offset);
+                state.safe.insert(queue.clone(), offset);
                 drop(state);
                 return (self.written)(tag, Ok(()));
             }
@@ -142,6 +145,9 @@ impl LocalStore {
     fn write(&self) {
         while let Some((file, table, tags)) = self.next_write() {
             let result = file.save(&table).map_err(|error| format!("{}: {error}", file.path().display()));
+            if result.is_ok() {
+                self.state.lock().safe = table;
+            }
             // Before anybody hears of it: who does may close the store, and the next one take the file at once.
             drop(file);
             for tag in tags {

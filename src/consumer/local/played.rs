@@ -19,7 +19,8 @@ pub(in crate::consumer) struct Write {
 impl LocalStore {
     /// One that has found this in its file.
     pub(in crate::consumer) fn played(table: Table) -> Arc<Self> {
-        let state = State { table, keeper: Keeper::Played, waiting: Vec::new(), writing: false };
+        let state =
+            State { safe: table.clone(), table, keeper: Keeper::Played, waiting: Vec::new(), writing: false };
         Arc::new(Self { state: Mutex::new(state), aux: Aux::new(), written: Box::new(|_, _| {}) })
     }
 
@@ -31,5 +32,10 @@ impl LocalStore {
         }
         let tags = std::mem::take(&mut state.waiting);
         Some(Write { table: state.table.clone(), tags })
+    }
+
+    /// That write is on the disk.
+    pub(in crate::consumer) fn is_written(&self, write: &Write) {
+        self.state.lock().safe = write.table.clone();
     }
 }

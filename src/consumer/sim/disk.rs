@@ -86,8 +86,13 @@ impl World {
     pub(super) fn written(&mut self, number: usize) {
         let Some(member) = &mut self.members[number] else { return };
         let Some(write) = member.writing.take() else { return };
+        let store = member.core.local.clone();
         let fails = self.quiet.is_none() && self.rng.chance(self.plan.refuse);
+        self.note(|| format!("{number}: a write has {}", if fails { "failed" } else { "succeeded" }));
         let result = if fails { Err("the disk is full".to_owned()) } else { Ok(()) };
+        if let Some(store) = store.filter(|_| !fails) {
+            store.is_written(&write);
+        }
         if !fails || self.rng.chance(300) {
             self.replace_file(number, write.table);
         }
@@ -110,6 +115,7 @@ impl World {
     }
 
     fn replace_file(&mut self, number: usize, table: Disk) {
+        self.note(|| format!("the file of {number} holds {table:?}"));
         let before = std::mem::replace(&mut self.disk, table);
         let news: Vec<_> = self.disk.iter().filter(|(queue, to)| before.get(*queue) != Some(*to)).collect();
         for (queue, to) in news {
