@@ -204,7 +204,8 @@ impl Ledger {
             self.finish(id, offset);
         }
         if let Some(generation) = self.generations.get_mut(&id) {
-            generation.accepted.push(offset);
+            // Late, it is on its way to come again.
+            generation.accepted.extend(counts.then_some(offset));
             let queue = generation.queue;
             self.queues[queue].finish(offset);
         }
@@ -343,6 +344,13 @@ impl Ledger {
     /// A member asks for the stored offset.
     pub(super) fn asks(&mut self, member: usize, queue: usize, now: Instant) {
         self.asked.insert((member, queue), now);
+    }
+
+    /// A broker has told a member what it holds: whatever was in doubt, so much is confirmed.
+    pub(super) fn confirmed(&mut self, member: usize, queue: usize, held: i64) {
+        if let Some((_, word @ None)) = self.arrived.get_mut(&(member, queue)) {
+            *word = Some(held);
+        }
     }
 
     /// A broker has told that no offset is stored.

@@ -207,8 +207,14 @@ impl World {
             }
             if let Request::Ask { queue, epoch, ask } = request {
                 said = said_by(*ask, *epoch, outcome);
-                if let Some(Said { ask: Ask::Stored, offset: None, .. }) = said {
-                    ledger.nothing_stored(number, ledger.number(queue), *epoch);
+                match said {
+                    Some(Said { ask: Ask::Stored, offset: Some(held), .. }) => {
+                        ledger.confirmed(number, ledger.number(queue), held);
+                    }
+                    Some(Said { ask: Ask::Stored, offset: None, .. }) => {
+                        ledger.nothing_stored(number, ledger.number(queue), *epoch);
+                    }
+                    _ => {}
                 }
             }
             read(request, outcome, mutant)
