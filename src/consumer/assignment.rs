@@ -17,6 +17,7 @@ mod start;
 
 use std::time::{Duration, Instant, SystemTime};
 
+pub use self::commits::LOST_SINCE;
 use self::end::Ending;
 use self::lock::Lock;
 pub use self::lock::{Asked, FAR, REVOKE_TIME_LOCKED};
@@ -273,7 +274,7 @@ pub const SETTLE: Duration = Duration::from_millis(300);
 /// How long running listeners have when another member takes over.
 pub const REVOKE_TIME: Duration = Duration::from_secs(3);
 /// Longer than a request that nobody waits for any more lies with a broker.
-const LATE: Duration = Duration::from_secs(5);
+pub const LATE: Duration = Duration::from_secs(5);
 const COMMIT_TIME: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

@@ -64,6 +64,11 @@ impl Lease {
         self.state != State::Lost
     }
 
+    /// Whether the connection was lost since it was granted.
+    pub fn is_doubtful(&self) -> bool {
+        self.state == State::Doubtful
+    }
+
     /// How often the connection was lost, to be remembered with a renewal.
     pub fn losses(&self) -> u64 {
         self.losses

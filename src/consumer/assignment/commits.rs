@@ -28,8 +28,15 @@ impl Assignment {
 
     /// The connection to the broker is lost. It may have stopped, and what it had confirmed may be gone with it.
     pub fn doubt_confirmed(&mut self) {
-        if self.phase == Phase::Active {
-            self.doubt = Doubt::Lost;
+        let locked = self.lock.is_some();
+        match &mut self.phase {
+            Phase::Active => self.doubt = Doubt::Lost,
+            // Its last commit is sent whatever was confirmed before. With a lock, it is looked at first.
+            Phase::Draining(Ending { first: None, .. }) if !locked => self.acked = None,
+            Phase::Unlocking { failed, .. } if self.acked.is_some() => {
+                failed.get_or_insert_with(|| LOST_SINCE.to_owned());
+            }
+            _ => {}
         }
     }
 
@@ -123,3 +130,5 @@ impl Assignment {
 }
 
 const COMMIT_RETRY: Duration = Duration::from_millis(200);
+/// Why what a broker had confirmed may be gone.
+pub const LOST_SINCE: &str = "the connection was lost after the broker had confirmed it";

@@ -24,6 +24,8 @@ pub type Asked = (Instant, SystemTime);
 pub(super) struct Lock {
     /// When the lock that it has was asked for.
     granted: Option<Asked>,
+    /// The connection was lost since, before anything was consumed with it.
+    doubted: bool,
     /// A renewal after a lost connection, and how far the queue was: the stored offset will tell whether somebody
     /// else had it meanwhile.
     regained: Option<(Asked, Offset)>,
@@ -55,6 +57,11 @@ impl Assignment {
         self.lock.as_ref().and_then(|lock| lock.granted)
     }
 
+    /// Whether the connection was lost since the lock was granted, and nothing was consumed with it before that.
+    pub fn is_lock_doubted(&self) -> bool {
+        self.lock.as_ref().is_some_and(|lock| lock.doubted)
+    }
+
     /// Whether it has no lock yet.
     pub fn is_locking(&self) -> bool {
         matches!(self.phase, Phase::Locking { .. })
@@ -77,13 +84,27 @@ impl Assignment {
             return Vec::new();
         };
         if answer == Ok(true) {
-            lock.granted = Some(asked);
+            (lock.granted, lock.doubted) = (Some(asked), false);
             return self.ask(Ask::Stored, 0);
         }
         let delay = LOCK_AGAIN.saturating_mul(1 << (*tries).min(8)).min(LOCK_AGAIN_MAX);
         let again = Some(now + delay.mul_f64(0.75 + jitter / 2.0));
         self.phase = Phase::Locking { again, tries: tries + 1 };
         Vec::new()
+    }
+
+    /// [`Action::Lock`] could not be carried out yet: not before then.
+    pub fn lock_later(&mut self, until: Instant) {
+        if let Phase::Locking { again: again @ None, .. } = &mut self.phase {
+            *again = Some(until);
+        }
+    }
+
+    /// What kept it from being locked is over.
+    pub fn lock_now(&mut self, now: Instant) {
+        if let Phase::Locking { again: Some(again), .. } = &mut self.phase {
+            *again = now.min(*again);
+        }
     }
 
     /// The answer to [`Action::Unlock`], or its absence.
@@ -144,6 +165,7 @@ impl Assignment {
                 lock.regained = None;
                 self.doubt = Doubt::Unanswered;
             }
+            Phase::Committing { .. } => lock.doubted = true,
             Phase::Draining(ending) if ending.target.is_none() => ending.first = ending.first.or(self.acked),
             _ => {}
         }

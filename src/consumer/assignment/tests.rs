@@ -152,6 +152,14 @@ fn what_a_lost_broker_has_confirmed_is_not_relied_on() {
 }
 
 #[test]
+fn what_was_confirmed_before_a_connection_was_lost_in_the_end_is_committed_again() {
+    let Case { now, mut queue } = active();
+    queue.shutdown(now + REVOKE_TIME, COMMIT_TIME);
+    queue.doubt_confirmed();
+    assert_eq!(queue.drained(now, at(10)), [Action::Commit(at(10))]);
+}
+
+#[test]
 fn whoever_was_away_does_not_take_back_what_the_next_owner_committed() {
     let Case { now, mut queue } = active();
     queue.doubt_commits();

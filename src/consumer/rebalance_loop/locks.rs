@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::group::Group;
 use super::requests::{Answer, Request, Requests};
-use crate::consumer::assignment::{Asked, FAR};
+use crate::consumer::assignment::{Asked, FAR, LATE};
 use crate::consumer::outside::Outside;
 use crate::consumer::pull_loop::PullEvent;
 use crate::message::MessageQueue;
@@ -19,6 +20,7 @@ type ByBroker = BTreeMap<Arc<str>, Vec<(MessageQueue, u64)>>;
 pub(super) struct LockWishes {
     lock: ByBroker,
     unlock: ByBroker,
+    out: Unlocks,
 }
 
 impl LockWishes {
@@ -42,14 +44,22 @@ impl<S: Outside> Group<S> {
     /// Asks all brokers for what was wished for since the last time, side by side.
     pub(super) fn send_lock_wishes(&mut self, requests: &mut Requests<S>) {
         // What could not be asked wishes again later, not now.
-        let LockWishes { lock, unlock } = std::mem::take(&mut self.lock_wishes);
+        let lock = std::mem::take(&mut self.lock_wishes.lock);
+        let unlock = std::mem::take(&mut self.lock_wishes.unlock);
         for (broker, queues) in unlock {
-            if let Err(error) = requests.unlock(&self.core, &broker, queues.clone()) {
-                log::debug!("{broker} was not told that its locks are free: {error}");
-                self.unlocked(queues, requests);
+            match requests.unlock(&self.core, &broker, queues.clone()) {
+                Ok(()) => self.lock_wishes.out.sent(&queues, self.core.now()),
+                Err(error) => {
+                    log::debug!("{broker} was not told that its locks are free: {error}");
+                    self.unlocked(queues, requests);
+                }
             }
         }
         for (broker, queues) in lock {
+            let queues = self.without_unlocks(queues);
+            if queues.is_empty() {
+                continue;
+            }
             if let Err(error) = requests.lock(&self.core, &broker, queues.clone()) {
                 self.core.want_route(queues.first().map_or("", |(queue, _)| queue.topic()));
                 self.locked(queues, &Err(error), (self.core.now(), self.core.time()), requests);
@@ -75,9 +85,13 @@ impl<S: Outside> Group<S> {
                 self.locked(queues, &granted, asked, requests);
             }
             (Request::Unlock { queues }, Answer::Unlocked(answer)) => {
-                if let Err(error) = answer {
-                    log::debug!("{} may not have unlocked its queues: {error}", self.core.plain_group());
+                match answer {
+                    Ok(()) => self.lock_wishes.out.handled(&queues),
+                    Err(error) => {
+                        log::debug!("{} may not have unlocked its queues: {error}", self.core.plain_group());
+                    }
                 }
+                self.lock_what_waited(&queues);
                 self.unlocked(queues, requests);
             }
             (request, answer) => log::error!("{answer:?} does not answer {request:?}"),
@@ -160,6 +174,35 @@ impl<S: Outside> Group<S> {
         }
     }
 
+    /// Of these, what can be locked at once. The others wait for the answer to an unlock: handled after the lock, it
+    /// would give away what is believed to be ours.
+    fn without_unlocks(&mut self, queues: Vec<(MessageQueue, u64)>) -> Vec<(MessageQueue, u64)> {
+        let now = self.core.now();
+        let (later, at_once) =
+            queues.into_iter().partition(|(queue, _)| self.lock_wishes.out.until(queue, now).is_some());
+        let later: Vec<(MessageQueue, u64)> = later;
+        for (queue, epoch) in later {
+            if let Some(until) = self.lock_wishes.out.until(&queue, now)
+                && let Some(owned) = self.queues.get_mut(&queue).filter(|owned| owned.epoch == epoch)
+            {
+                owned.assignment.lock_later(until);
+            }
+        }
+        at_once
+    }
+
+    /// An unlock of these has an answer.
+    fn lock_what_waited(&mut self, queues: &[(MessageQueue, u64)]) {
+        let now = self.core.now();
+        for (queue, _) in queues {
+            if self.lock_wishes.out.until(queue, now).is_none()
+                && let Some(owned) = self.queues.get_mut(queue)
+            {
+                owned.assignment.lock_now(now);
+            }
+        }
+    }
+
     fn locked(
         &mut self,
         queues: Vec<(MessageQueue, u64)>,
@@ -190,5 +233,60 @@ impl<S: Outside> Group<S> {
     }
 }
 
+/// Unlocks that a broker may still have to handle.
+#[derive(Default)]
+struct Unlocks(BTreeMap<MessageQueue, (usize, Instant)>);
+
+impl Unlocks {
+    fn sent(&mut self, queues: &[(MessageQueue, u64)], now: Instant) {
+        self.0.retain(|_, (_, until)| *until > now);
+        for (queue, _) in queues {
+            let (count, until) = self.0.entry(queue.clone()).or_insert((0, now));
+            (*count, *until) = (*count + 1, now + LATE);
+        }
+    }
+
+    fn handled(&mut self, queues: &[(MessageQueue, u64)]) {
+        for (queue, _) in queues {
+            if let Entry::Occupied(mut entry) = self.0.entry(queue.clone()) {
+                entry.get_mut().0 -= 1;
+                if entry.get().0 == 0 {
+                    entry.remove();
+                }
+            }
+        }
+    }
+
+    /// How long an unlock of this queue may still be handled.
+    fn until(&self, queue: &MessageQueue, now: Instant) -> Option<Instant> {
+        self.0.get(queue).map(|(_, until)| *until).filter(|until| *until > now)
+    }
+}
+
 /// The answer to an unlock of a queue that is not there any more changes nothing.
 pub(super) const NO_LIFE: u64 = 0;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unlock_without_answer_counts_as_long_as_it_may_be_handled() {
+        let queues = [(MessageQueue::new("orders", "a", 0), 7)];
+        let (queue, now) = (&queues[0].0, Instant::now());
+        let mut out = Unlocks::default();
+        assert_eq!(out.until(queue, now), None);
+        out.sent(&queues, now);
+        assert_eq!(out.until(queue, now), Some(now + LATE));
+        out.sent(&queues, now);
+        out.handled(&queues);
+        assert_eq!(out.until(queue, now), Some(now + LATE), "the second one has no answer yet");
+        out.handled(&queues);
+        assert_eq!(out.until(queue, now), None);
+        out.handled(&queues);
+        out.sent(&queues, now);
+        assert_eq!(out.until(queue, now + LATE), None);
+        out.sent(&[], now + LATE);
+        assert!(out.0.is_empty(), "nothing is kept for ever");
+    }
+}

@@ -1,5 +1,5 @@
-use super::super::COMMIT_TIME;
 use super::super::tests::{at, policy};
+use super::super::{COMMIT_TIME, LATE, LOST_SINCE};
 use super::*;
 use crate::consumer::stats::StartReason;
 use crate::message::ConsumeFrom;
@@ -143,6 +143,28 @@ fn a_commit_that_fails_does_not_keep_the_queue_locked() {
     assert_eq!(case.queue.committed(Err("busy".into()), case.now, at(11)), [Action::Unlock]);
     let failed = Some("busy".to_owned());
     assert_eq!(case.queue.unlocked(), [Action::Release { committed: Some(at(10)), failed }]);
+}
+
+#[test]
+fn a_connection_that_is_lost_before_the_unlock_is_answered_is_told() {
+    let mut case = active();
+    case.queue.shutdown(case.by(), COMMIT_TIME);
+    assert_eq!(case.queue.drained(case.now, at(12)), [Action::Commit(at(12))]);
+    assert_eq!(case.queue.committed(Ok(()), case.now, at(12)), [Action::Unlock]);
+    case.queue.doubt_confirmed();
+    let failed = Some(LOST_SINCE.to_owned());
+    assert_eq!(case.queue.unlocked(), [Action::Release { committed: Some(at(12)), failed }]);
+}
+
+#[test]
+fn a_lock_that_has_to_wait_is_asked_for_when_it_may() {
+    let mut case = locking();
+    let later = case.now + LATE;
+    case.queue.lock_later(later);
+    assert_eq!(case.queue.deadline(), Some(later));
+    assert!(case.locked(Ok(true)).is_empty(), "nothing was asked");
+    case.queue.lock_now(case.now);
+    assert_eq!(case.queue.due(case.now, at(0)), [Action::Lock]);
 }
 
 #[test]

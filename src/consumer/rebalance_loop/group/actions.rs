@@ -76,8 +76,9 @@ impl<S: Outside> Group<S> {
         // Of the generation before, it may have been renewed since it was granted.
         let lease = self.queues.get(queue).and_then(|owned| {
             let known = owned.process.as_ref().and_then(|process| process.lease());
-            known.or_else(|| owned.assignment.lock_asked().map(|(asked, wall)| Lease::new(asked, wall)))
+            known.or_else(|| granted(&owned.assignment))
         });
+        let doubtful = lease.as_ref().is_some_and(Lease::is_doubtful);
         self.let_go(queue);
         let settings = self.core.settings();
         let in_order = settings.order.is_some();
@@ -105,6 +106,9 @@ impl<S: Outside> Group<S> {
         self.generations.insert(process.id(), queue.clone());
         log::info!("{} consumes {queue} from offset {start}: {reason}", self.core.plain_group());
         self.core.own(&process);
+        if doubtful {
+            self.core.renew_locks(queue.shared_broker_name());
+        }
         self.core.post_pull(PullEvent::Attach(self.core.clone(), process));
         self.core.emit(Event::Assigned { queue: queue.clone(), offset: start.wire(), reason });
     }
@@ -176,4 +180,14 @@ impl<S: Outside> Group<S> {
             process.clear();
         }
     }
+}
+
+/// The lock that was granted to a queue of which nothing has been consumed yet.
+fn granted(assignment: &Assignment) -> Option<Lease> {
+    let (asked, wall) = assignment.lock_asked()?;
+    let mut lease = Lease::new(asked, wall);
+    if assignment.is_lock_doubted() {
+        lease.doubt();
+    }
+    Some(lease)
 }

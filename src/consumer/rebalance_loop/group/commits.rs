@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::super::requests::Requests;
-use super::{Group, IDLE_COMMIT};
+use super::{Ending, Group, IDLE_COMMIT};
 use crate::client::Role;
+use crate::consumer::assignment::LOST_SINCE;
 use crate::consumer::outside::Outside;
 use crate::message::MessageQueue;
 
@@ -77,6 +78,14 @@ impl<S: Outside> Group<S> {
         let its = |queue: &MessageQueue| queue.broker_name() == broker;
         for (_, owned) in self.queues.iter_mut().filter(|(queue, _)| its(queue)) {
             owned.assignment.doubt_confirmed();
+        }
+        // Also of those that were given up in this shutdown.
+        if let Some(Ending { report, .. }) = &mut self.ending {
+            let gone = report.committed.iter().filter(|(queue, _)| its(queue));
+            let told = |queue: &MessageQueue| report.uncommitted.iter().any(|(one, _)| one == queue);
+            let gone: Vec<_> =
+                gone.filter(|(queue, _)| !told(queue)).map(|(queue, _)| queue.clone()).collect();
+            report.uncommitted.extend(gone.into_iter().map(|queue| (queue, LOST_SINCE.to_owned())));
         }
     }
 
