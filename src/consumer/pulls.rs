@@ -13,7 +13,7 @@ use self::entry::Entry;
 use super::answer::{Pulled, Taken};
 use super::events::Event;
 use super::failure::Failure;
-use super::fetch::{Fetch, Outcome, Step};
+use super::fetch::{Fetch, LOST_AFTER, Outcome, Step};
 use super::outside::Outside;
 use super::process_queue::ProcessQueue;
 use super::rebalance_loop::RebalanceEvent;
@@ -155,7 +155,7 @@ impl<S: Outside> Pulls<S> {
             // A test may move the clock past a pull that the broker holds in real time.
             if entry.fetch.is_lost(now) && !entry.core.is_moved_by_hand() {
                 log::error!("the answer to a pull of {} was lost", entry.queue.queue());
-                let since = LOST_PULL;
+                let since = LOST_AFTER;
                 let reason = Waiting::Failing("the answer to a pull was lost".into());
                 entry.core.emit(Event::QueueStalled { queue: entry.queue.queue().clone(), reason, since });
                 entry.turn = entry.turn.wrapping_add(1);
@@ -279,7 +279,6 @@ impl<S: Outside> Pulls<S> {
 }
 
 const CHECK_EVERY: Duration = Duration::from_secs(10);
-const LOST_PULL: Duration = Duration::from_secs(31);
 
 #[cfg(test)]
 mod tests;

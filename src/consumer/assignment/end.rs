@@ -19,7 +19,7 @@ pub(super) struct Ending {
     pub(super) target: Option<(Offset, StartReason)>,
     /// It stays ours.
     pub(super) stays: bool,
-    /// Another member has its lock: nothing is committed.
+    /// Another member has its lock, or its broker has lost what was consumed: nothing is committed.
     pub(super) taken: bool,
 }
 
@@ -116,6 +116,12 @@ impl Assignment {
                 ending.target = Some((to, reason));
                 Vec::new()
             }
+            // What the program has committed does not exist any more.
+            Phase::Draining(ending) if reason == StartReason::Corrected => {
+                ending.taken = true;
+                Vec::new()
+            }
+            Phase::Committing { .. } if reason == StartReason::Corrected => self.gone(None),
             _ => Vec::new(),
         }
     }

@@ -271,7 +271,7 @@ impl Assignment {
         vec![Action::LetGo, Action::Lock]
     }
 
-    fn gone(&mut self, failed: Option<String>) -> Vec<Action> {
+    pub(super) fn gone(&mut self, failed: Option<String>) -> Vec<Action> {
         self.phase = Phase::Gone;
         vec![Action::Release { committed: self.acked, failed }]
     }

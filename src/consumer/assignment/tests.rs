@@ -480,6 +480,24 @@ fn a_correction_is_not_committed_for_a_program_that_commits_and_a_reset_is() {
 }
 
 #[test]
+fn what_a_leaving_program_committed_is_not_sent_once_the_broker_has_lost_it() {
+    let leaving = || {
+        let Case { now, mut queue } = by_hand(false);
+        queue.commit_by_hand(at(7));
+        queue.committed(Err("lost".into()), now, at(7));
+        queue.shutdown(now + REVOKE_TIME, COMMIT_TIME);
+        (now, queue)
+    };
+    let released = [Action::Release { committed: None, failed: None }];
+    let (now, mut queue) = leaving();
+    assert_eq!(queue.reset(at(5), StartReason::Corrected, now), []);
+    assert_eq!(queue.drained(now, at(7)), released);
+    let (now, mut queue) = leaving();
+    assert_eq!(queue.drained(now, at(7)), [Action::Commit(at(7))]);
+    assert_eq!(queue.reset(at(5), StartReason::Corrected, now), released);
+}
+
+#[test]
 fn the_program_is_asked_first_and_again_if_it_fails() {
     let Case { now, mut queue } = by_hand(true);
     assert!(!queue.is_at_first_try(), "nobody waits for a program that may never poll");

@@ -406,6 +406,19 @@ fn a_reset_queue_that_goes_is_not_unlocked_before_its_listener_has_ended() {
 }
 
 #[test]
+fn a_lock_from_before_a_lost_connection_is_doubted_when_the_queue_begins() {
+    let mut case = locking();
+    case.locked(Ok(true));
+    let target = case.queue.reset(at(3), StartReason::Reset, case.far());
+    assert_eq!(target, [Action::Commit(at(3))]);
+    assert!(!case.queue.is_lock_doubted());
+    case.queue.connection_lost(case.now);
+    let begins = case.queue.committed(Ok(()), case.now, at(3));
+    assert_eq!(begins, [Action::Activate { start: at(3), reason: StartReason::Reset }]);
+    assert!(case.queue.is_lock_doubted());
+}
+
+#[test]
 fn a_reset_is_left_to_who_has_the_queue() {
     let mut case = locking();
     assert_eq!(case.queue.reset(at(3), StartReason::Reset, case.far()), []);

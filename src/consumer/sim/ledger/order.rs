@@ -230,6 +230,9 @@ impl Ledger {
                     || locks.has_lapsed_since(queue, call.member, call.since))
         };
         let inside = self.order.calls.iter().find(|call| call.queue == queue && !has_lost(call));
+        // Nor may this one, before it notices that the connection was lost.
+        let is_unaware = holder != Some(member) && locks.has_forgotten_since(asked);
+        let inside = inside.filter(|_| !is_unaware);
         if let Some(other) = inside.map(|call| call.member) {
             self.breaks(ONE_AT_A_TIME, || {
                 format!("{member} begins with {offsets:?} of {name} while {other} is inside")
