@@ -110,6 +110,7 @@ fn a_disk_that_refuses_is_told_and_the_next_commit_tries_again() {
     store.commit(&queue(0), at(3), 1);
     let problem = outcomes.recv_timeout(SOON).unwrap().1.unwrap_err();
     assert!(problem.contains("watch.json"), "{problem}");
+    assert_eq!(store.stored(&queue(0)), None, "it is not in the file");
     fs::rename(root.path().join("away"), &directory).unwrap();
     commit(&store, &outcomes, 4);
     store.close();
