@@ -121,7 +121,10 @@ impl Assignment {
                 ending.taken = true;
                 Vec::new()
             }
-            Phase::Committing { .. } if reason == StartReason::Corrected => self.gone(None),
+            Phase::Committing { ending, .. } if reason == StartReason::Corrected => {
+                let ending = ending.clone();
+                self.after_taken(&ending, false)
+            }
             _ => Vec::new(),
         }
     }
@@ -189,7 +192,11 @@ impl Assignment {
 
     pub(super) fn end_of_draining(&mut self, ending: Ending, now: Instant, watermark: Offset) -> Vec<Action> {
         match (&ending.target, ending.first) {
-            _ if ending.taken => self.after_taken(&ending),
+            _ if ending.taken => {
+                let is_stored =
+                    ending.first.is_none() && self.doubt == Doubt::None && !self.is_news(watermark);
+                self.after_taken(&ending, is_stored)
+            }
             (Some((to, _)), _) => {
                 let to = *to;
                 self.commit(to, ending)

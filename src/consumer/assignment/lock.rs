@@ -122,8 +122,8 @@ impl Assignment {
                 self.phase = Phase::Draining(Ending { taken: true, ..ending });
                 vec![Action::Forfeit]
             }
-            Phase::Committing { ending, .. } => self.after_taken(&ending),
-            Phase::Verifying { by, .. } => self.after_taken(&Ending::new(by, false)),
+            Phase::Committing { ending, .. } => self.after_taken(&ending, false),
+            Phase::Verifying { by, .. } => self.after_taken(&Ending::new(by, false), false),
             _ => Vec::new(),
         }
     }
@@ -260,10 +260,10 @@ impl Assignment {
         vec![Action::Forfeit, Action::Close]
     }
 
-    /// What ran in a queue that another member has is over.
-    pub(super) fn after_taken(&mut self, ending: &Ending) -> Vec<Action> {
+    /// What ran in a queue that another member has is over; `is_stored` if that member knows of it for certain.
+    pub(super) fn after_taken(&mut self, ending: &Ending, is_stored: bool) -> Vec<Action> {
         if !ending.stays {
-            return self.gone(None);
+            return self.gone((!is_stored).then(|| TAKEN.to_owned()));
         }
         self.lock = Some(Lock::default());
         (self.acked, self.doubt) = (None, Doubt::None);
@@ -271,7 +271,7 @@ impl Assignment {
         vec![Action::LetGo, Action::Lock]
     }
 
-    pub(super) fn gone(&mut self, failed: Option<String>) -> Vec<Action> {
+    fn gone(&mut self, failed: Option<String>) -> Vec<Action> {
         self.phase = Phase::Gone;
         vec![Action::Release { committed: self.acked, failed }]
     }
@@ -282,6 +282,8 @@ impl Assignment {
 pub const FAR: Duration = crate::clock::FAR;
 /// How long running listeners have when another member takes over: the lock is renewed meanwhile.
 pub const REVOKE_TIME_LOCKED: Duration = Duration::from_secs(20);
+/// Why the last offset of a queue was not committed.
+const TAKEN: &str = "another member had taken the queue over, or its broker had lost what was consumed";
 const LOCK_AGAIN: Duration = Duration::from_millis(100);
 const LOCK_AGAIN_MAX: Duration = Duration::from_secs(1);
 

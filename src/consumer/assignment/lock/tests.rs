@@ -189,20 +189,29 @@ fn a_queue_that_another_member_has_is_not_committed_and_locked_anew() {
 
 #[test]
 fn a_queue_that_another_member_has_goes_without_commit_and_unlock() {
-    let mut case = active();
-    case.queue.lock_refused(case.far());
-    assert_eq!(case.queue.unwant(case.by(), at(12)), []);
-    assert_eq!(case.queue.drained(case.now, at(13)), released(10));
+    let not_stored = [Action::Release { committed: Some(at(10)), failed: Some(TAKEN.to_owned()) }];
+    for (watermark, told) in [(10, released(10).as_slice()), (13, &not_stored)] {
+        let mut case = active();
+        case.queue.lock_refused(case.far());
+        assert_eq!(case.queue.unwant(case.by(), at(10)), []);
+        assert_eq!(case.queue.drained(case.now, at(watermark)), told);
+
+        let mut case = active();
+        case.queue.unwant(case.by(), at(10));
+        assert_eq!(case.queue.lock_refused(case.far()), [Action::Forfeit]);
+        assert_eq!(case.queue.drained(case.now, at(watermark)), told);
+    }
 
     let mut case = active();
-    case.queue.unwant(case.by(), at(12));
-    assert_eq!(case.queue.lock_refused(case.far()), [Action::Forfeit]);
-    assert_eq!(case.queue.drained(case.now, at(13)), released(10));
+    case.queue.doubt_confirmed();
+    case.queue.lock_refused(case.far());
+    case.queue.unwant(case.by(), at(10));
+    assert_eq!(case.queue.drained(case.now, at(10)), not_stored, "the connection was lost before");
 
     let mut case = active();
     case.queue.unwant(case.by(), at(12));
     case.queue.drained(case.now, at(13));
-    assert_eq!(case.queue.lock_refused(case.far()), released(10));
+    assert_eq!(case.queue.lock_refused(case.far()), not_stored);
 }
 
 #[test]
