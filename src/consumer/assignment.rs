@@ -151,6 +151,7 @@ enum Phase {
         first: Offset,
         end: Offset,
         by: Instant,
+        again: Option<Instant>,
     },
     Committing {
         offset: Offset,
@@ -229,7 +230,8 @@ impl Assignment {
             Phase::Settling { until } => Some(*until),
             Phase::AskAgain { at, .. } => Some(*at),
             Phase::Draining(ending) => Some(ending.by),
-            Phase::Verifying { by, .. } | Phase::Unlocking { by, .. } => Some(*by),
+            Phase::Unlocking { by, .. } => Some(*by),
+            Phase::Verifying { by, again, .. } => Some(again.map_or(*by, |at| at.min(*by))),
             Phase::Committing { ending, again, .. } => Some(again.map_or(ending.by, |at| at.min(ending.by))),
             Phase::Active => self.look_again,
             Phase::Resolving { .. } | Phase::Gone => None,
@@ -257,8 +259,13 @@ impl Assignment {
                 self.end_of_draining(ending, now, watermark)
             }
             Phase::Verifying { by, .. } if now >= by => self.release(by, self.unverified()),
+            Phase::Verifying { first, end, by, again: Some(at) } if now >= at => {
+                self.phase = Phase::Verifying { first, end, by, again: None };
+                vec![Action::Ask(Ask::Stored)]
+            }
             Phase::Committing { ending, .. } if now >= ending.by => {
-                self.after_commit(ending, Some("the offset was not confirmed in time".into()))
+                let why = ending.refused.clone();
+                self.after_commit(ending, Some(why.unwrap_or_else(|| "it was not confirmed in time".into())))
             }
             Phase::Committing { offset, ending, again: Some(at) } if now >= at => {
                 self.phase = Phase::Committing { offset, ending, again: None };

@@ -126,6 +126,7 @@ fn m2_figures_are_published_while_it_runs_and_at_the_end() {
         advance_until(broker.clock(), Duration::from_secs(10), "the figures are published", || {
             all.get("rocketmq_consumer_succeeded_messages_total{group=billing,topic=orders}") == Some(2.0)
                 && all.get("rocketmq_consumer_dead_letters_total{group=billing}") == Some(1.0)
+                && all.get("rocketmq_client_lost_traces_total{}").is_some()
         });
         let expected = [
             ("rocketmq_consumer_failed_messages_total{group=billing,topic=orders}", 1.0),

@@ -83,7 +83,8 @@ impl Assignment {
             (Phase::Committing { ending, .. }, Err(why)) if now + COMMIT_RETRY >= ending.by => {
                 self.after_commit(ending, Some(why))
             }
-            (Phase::Committing { offset, ending, .. }, Err(_)) => {
+            (Phase::Committing { offset, ending, .. }, Err(why)) => {
+                let ending = Ending { refused: Some(why), ..ending };
                 self.phase = Phase::Committing { offset, ending, again: Some(now + COMMIT_RETRY) };
                 Vec::new()
             }
@@ -129,6 +130,6 @@ impl Assignment {
     }
 }
 
-const COMMIT_RETRY: Duration = Duration::from_millis(200);
+pub(super) const COMMIT_RETRY: Duration = Duration::from_millis(200);
 /// Why what a broker had confirmed may be gone.
 pub const LOST_SINCE: &str = "the connection was lost after the broker had confirmed it";

@@ -21,11 +21,13 @@ pub(super) struct Ending {
     pub(super) stays: bool,
     /// Another member has its lock, or its broker has lost what was consumed: nothing is committed.
     pub(super) taken: bool,
+    /// Why its last commit was refused the last time.
+    pub(super) refused: Option<String>,
 }
 
 impl Ending {
     pub(super) fn new(by: Instant, stays: bool) -> Self {
-        Self { by, commit_time: COMMIT_TIME, first: None, target: None, stays, taken: false }
+        Self { by, commit_time: COMMIT_TIME, first: None, target: None, stays, taken: false, refused: None }
     }
 }
 
@@ -215,7 +217,7 @@ impl Assignment {
                     && (watermark > first || self.acked != Some(first) || self.is_doubted(Some(first))) =>
             {
                 let by = ending.by.min(now + COMMIT_TIME);
-                self.phase = Phase::Verifying { first, end: watermark, by };
+                self.phase = Phase::Verifying { first, end: watermark, by, again: None };
                 vec![Action::Ask(Ask::Stored)]
             }
             (None, _) => self.commit(watermark, ending),

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::commits::COMMIT_RETRY;
 use super::{Action, Ask, Assignment, Doubt, Ending, LATE, Phase};
 use crate::consumer::offset::Offset;
 use crate::consumer::stats::StartReason;
@@ -21,16 +22,21 @@ impl Assignment {
             }
             (Phase::Resolving { ask: Ask::Stored, .. }, Ok(None)) => self.without_stored(),
             (Phase::Resolving { ask, tries }, Err(_)) => self.ask_again(ask, tries, now),
-            (Phase::Verifying { first, end, by }, Ok(held)) if self.lock.is_some() => {
+            (Phase::Verifying { first, end, by, .. }, Ok(held)) if self.lock.is_some() => {
                 self.verified(held, first, end, by)
             }
-            (Phase::Verifying { first, end, by }, Ok(held)) => {
+            (Phase::Verifying { first, end, by, .. }, Ok(held)) => {
                 let ending = Ending::new(by, false);
                 // Unless it is what we left there, somebody else has committed since: a blind update would take that
                 // back. If the first commit failed, the one before it is what we left.
                 let known = held.is_some() || self.policy.by_hand;
                 let untouched = held == Some(first) || (known && held == self.acked);
                 if untouched { self.commit(end, ending) } else { self.release(by, None) }
+            }
+            (Phase::Verifying { first, end, by, .. }, Err(_)) if now + COMMIT_RETRY < by => {
+                let again = Some(now + COMMIT_RETRY);
+                self.phase = Phase::Verifying { first, end, by, again };
+                Vec::new()
             }
             (Phase::Verifying { by, .. }, Err(_)) => self.release(by, self.unverified()),
             // One that was asked before the connection was lost says nothing about the time after it.

@@ -122,10 +122,11 @@ impl ProcessQueue {
         self.runs.lock().polled.is_some_and(|polled| !polled.auto && polled.handed > polled.allowed)
     }
 
-    /// Where it goes on, if it is made anew: what was handed out does not come again.
+    /// Where it goes on, if it is made anew. What a program has got that commits itself does not come again. Otherwise
+    /// what it has got last does: nobody could tell any more when it is done with that.
     pub fn polled_position(&self) -> Option<Offset> {
-        let is_polled = self.runs.lock().polled.is_some();
-        is_polled.then(|| self.exact_watermark())
+        let auto = self.runs.lock().polled.map(|polled| polled.auto)?;
+        Some(if auto { self.committable() } else { self.exact_watermark() })
     }
 }
 

@@ -319,7 +319,14 @@ fn who_stops_after_a_lost_connection_looks_whether_the_broker_still_holds_what_i
             case.queue.connection_lost(case.now);
         }
         assert_eq!(case.queue.drained(case.now, at(14)), [Action::Ask(Ask::Stored)]);
-        let actions = case.queue.stored(held.clone(), case.now);
+        let mut actions = case.queue.stored(held.clone(), case.now);
+        if held.is_err() {
+            assert_eq!(actions, [], "it is asked again, as long as there is time");
+            let again = case.queue.deadline().unwrap();
+            assert_eq!(case.queue.due(again, at(14)), [Action::Ask(Ask::Stored)]);
+            case.now += COMMIT_TIME;
+            actions = case.queue.stored(held.clone(), case.now);
+        }
         if after == Err(None) {
             assert_eq!(actions, [Action::Commit(at(14))], "{held:?}");
             continue;
