@@ -44,13 +44,6 @@ fn what_an_old_filter_left_out_does_not_count_as_finished() {
     let core = Stub::new();
     let queue = core.queue();
     let mut pulls = Pulls::<Stub>::new(());
-    let nothing_until = |next| Pulled {
-        code: ResponseCode::PULL_RETRY_IMMEDIATELY,
-        offsets: Some(PullOffsets { next_begin_offset: next, max_offset: 9, ..PullOffsets::default() }),
-        remark: None,
-        bytes: Vec::new(),
-        body: 0..0,
-    };
     pulls.attach(core.clone(), queue.clone());
     pulls.answered(queue.id(), Ok(nothing_until(5)));
     assert_eq!(queue.watermark().wire(), 5);
@@ -67,13 +60,6 @@ fn a_pull_that_is_held_with_an_old_filter_is_not_waited_for() {
     let core = Stub::new();
     let queue = core.queue();
     let mut pulls = Pulls::<Stub>::new(());
-    let nothing_until = |next| Pulled {
-        code: ResponseCode::PULL_RETRY_IMMEDIATELY,
-        offsets: Some(PullOffsets { next_begin_offset: next, max_offset: 9, ..PullOffsets::default() }),
-        remark: None,
-        bytes: Vec::new(),
-        body: 0..0,
-    };
     pulls.attach(core.clone(), queue.clone());
     pulls.hurry_all();
     assert_eq!(core.take_sent().len(), 1);
@@ -97,6 +83,11 @@ fn a_queue_that_waits_asks_the_timer_once_however_often_it_is_nudged() {
     let timers = core.timers();
     (0..100).for_each(|_| pulls.nudge(queue.id()));
     assert_eq!(core.timers(), timers);
+}
+
+/// The answer that there is nothing for the filter until then, of a queue that ends at 9.
+fn nothing_until(next: i64) -> Pulled {
+    suggesting(ResponseCode::PULL_RETRY_IMMEDIATELY, next, 9, 0)
 }
 
 /// The answer that suggests this broker for the next pull.
