@@ -71,6 +71,13 @@ struct State {
     writing: bool,
 }
 
+impl State {
+    /// What the next write is to hold, and the commits that it makes safe.
+    fn take_up(&mut self) -> (Table, Vec<u64>) {
+        (self.table.clone(), std::mem::take(&mut self.waiting))
+    }
+}
+
 enum Keeper {
     Memory,
     File(Arc<OffsetFile>),
@@ -100,8 +107,12 @@ impl LocalStore {
                 (Keeper::File(Arc::new(file)), table)
             }
         };
+        Ok(Arc::new(Self::new(table, keeper, aux.clone(), written)))
+    }
+
+    fn new(table: Table, keeper: Keeper, aux: Aux, written: Written) -> Self {
         let state = State { safe: table.clone(), table, keeper, waiting: Vec::new(), writing: false };
-        Ok(Arc::new(Self { state: Mutex::new(state), aux: aux.clone(), written }))
+        Self { state: Mutex::new(state), aux, written }
     }
 
     /// The offset of a queue, if it has one. What could not be written does not count.
@@ -146,7 +157,7 @@ impl LocalStore {
         while let Some((file, table, tags)) = self.next_write() {
             let result = file.save(&table).map_err(|error| format!("{}: {error}", file.path().display()));
             if result.is_ok() {
-                self.state.lock().safe = table;
+                self.is_written(table);
             }
             // Before anybody hears of it: who does may close the store, and the next one take the file at once.
             drop(file);
@@ -154,6 +165,10 @@ impl LocalStore {
                 (self.written)(tag, result.clone());
             }
         }
+    }
+
+    fn is_written(&self, table: Table) {
+        self.state.lock().safe = table;
     }
 
     fn next_write(&self) -> Option<(Arc<OffsetFile>, Table, Vec<u64>)> {
@@ -165,8 +180,8 @@ impl LocalStore {
                 return None;
             }
         };
-        let tags = std::mem::take(&mut state.waiting);
-        Some((file, state.table.clone(), tags))
+        let (table, tags) = state.take_up();
+        Some((file, table, tags))
     }
 }
 

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
-use super::{Keeper, LocalStore, State, Table};
+use super::{Keeper, LocalStore, Table};
 use crate::remoting::Aux;
 
 /// A write that is under way.
@@ -19,9 +17,7 @@ pub(in crate::consumer) struct Write {
 impl LocalStore {
     /// One that has found this in its file.
     pub(in crate::consumer) fn played(table: Table) -> Arc<Self> {
-        let state =
-            State { safe: table.clone(), table, keeper: Keeper::Played, waiting: Vec::new(), writing: false };
-        Arc::new(Self { state: Mutex::new(state), aux: Aux::new(), written: Box::new(|_, _| {}) })
+        Arc::new(Self::new(table, Keeper::Played, Aux::new(), Box::new(|_, _| {})))
     }
 
     /// The next write, if there is something to write. The one before it must be through.
@@ -30,12 +26,12 @@ impl LocalStore {
         if state.waiting.is_empty() {
             return None;
         }
-        let tags = std::mem::take(&mut state.waiting);
-        Some(Write { table: state.table.clone(), tags })
+        let (table, tags) = state.take_up();
+        Some(Write { table, tags })
     }
 
-    /// That write is on the disk.
-    pub(in crate::consumer) fn is_written(&self, write: &Write) {
-        self.state.lock().safe = write.table.clone();
+    /// A write of this is on the disk.
+    pub(in crate::consumer) fn wrote(&self, table: Table) {
+        self.is_written(table);
     }
 }
