@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 
-use super::locks::LockWishes;
+use super::locks::{LockWishes, Unlocks};
 use super::polled::ByHand;
 use super::requests::{Answer, Request, Requests};
 use crate::client::ShutdownReport;
@@ -36,6 +36,7 @@ pub(super) struct Group<S> {
     pub(super) topics: HashMap<Arc<str>, Topic>,
     pub(super) queues: BTreeMap<MessageQueue, Owned>,
     pub(super) lock_wishes: LockWishes,
+    pub(super) unlocks: Unlocks,
     /// The generations of the process queues, for events that name only those.
     generations: HashMap<u64, MessageQueue>,
     next_epoch: u64,
@@ -95,6 +96,7 @@ impl<S: Outside> Group<S> {
             topics: HashMap::new(),
             queues: BTreeMap::new(),
             lock_wishes: LockWishes::default(),
+            unlocks: Unlocks::default(),
             generations: HashMap::new(),
             next_epoch: 0,
             commit_at: later(now, core.settings().commit_interval),

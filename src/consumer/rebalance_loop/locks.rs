@@ -20,7 +20,6 @@ type ByBroker = BTreeMap<Arc<str>, Vec<(MessageQueue, u64)>>;
 pub(super) struct LockWishes {
     lock: ByBroker,
     unlock: ByBroker,
-    out: Unlocks,
 }
 
 impl LockWishes {
@@ -44,19 +43,18 @@ impl<S: Outside> Group<S> {
     /// Asks all brokers for what was wished for since the last time, side by side.
     pub(super) fn send_lock_wishes(&mut self, requests: &mut Requests<S>) {
         // What could not be asked wishes again later, not now.
-        let lock = std::mem::take(&mut self.lock_wishes.lock);
-        let unlock = std::mem::take(&mut self.lock_wishes.unlock);
+        let LockWishes { lock, unlock } = std::mem::take(&mut self.lock_wishes);
         for (broker, queues) in unlock {
             match requests.unlock(&self.core, &broker, queues.clone()) {
-                Ok(()) => self.lock_wishes.out.sent(&queues, self.core.now()),
+                Ok(()) => self.unlocks.sent(&queues, self.core.now()),
                 Err(error) => {
                     log::debug!("{broker} was not told that its locks are free: {error}");
                     self.unlocked(queues, requests);
                 }
             }
         }
-        for (broker, queues) in lock {
-            let queues = self.without_unlocks(queues);
+        for (broker, mut queues) in lock {
+            self.put_off_unlocking(&mut queues);
             if queues.is_empty() {
                 continue;
             }
@@ -86,7 +84,7 @@ impl<S: Outside> Group<S> {
             }
             (Request::Unlock { queues }, Answer::Unlocked(answer)) => {
                 match answer {
-                    Ok(()) => self.lock_wishes.out.handled(&queues),
+                    Ok(()) => self.unlocks.handled(&queues),
                     Err(error) => {
                         log::debug!("{} may not have unlocked its queues: {error}", self.core.plain_group());
                     }
@@ -174,28 +172,24 @@ impl<S: Outside> Group<S> {
         }
     }
 
-    /// Of these, what can be locked at once. The others wait for the answer to an unlock: handled after the lock, it
-    /// would give away what is believed to be ours.
-    fn without_unlocks(&mut self, queues: Vec<(MessageQueue, u64)>) -> Vec<(MessageQueue, u64)> {
+    /// Leaves what can be locked at once. The others wait for the answer to an unlock: handled after the lock, it would
+    /// give away what is believed to be ours.
+    fn put_off_unlocking(&mut self, queues: &mut Vec<(MessageQueue, u64)>) {
         let now = self.core.now();
-        let (later, at_once) =
-            queues.into_iter().partition(|(queue, _)| self.lock_wishes.out.until(queue, now).is_some());
-        let later: Vec<(MessageQueue, u64)> = later;
-        for (queue, epoch) in later {
-            if let Some(until) = self.lock_wishes.out.until(&queue, now)
-                && let Some(owned) = self.queues.get_mut(&queue).filter(|owned| owned.epoch == epoch)
-            {
+        queues.retain(|(queue, epoch)| {
+            let Some(until) = self.unlocks.until(queue, now) else { return true };
+            if let Some(owned) = self.queues.get_mut(queue).filter(|owned| owned.epoch == *epoch) {
                 owned.assignment.lock_later(until);
             }
-        }
-        at_once
+            false
+        });
     }
 
     /// An unlock of these has an answer.
     fn lock_what_waited(&mut self, queues: &[(MessageQueue, u64)]) {
         let now = self.core.now();
         for (queue, _) in queues {
-            if self.lock_wishes.out.until(queue, now).is_none()
+            if self.unlocks.until(queue, now).is_none()
                 && let Some(owned) = self.queues.get_mut(queue)
             {
                 owned.assignment.lock_now(now);
@@ -235,7 +229,7 @@ impl<S: Outside> Group<S> {
 
 /// Unlocks that a broker may still have to handle.
 #[derive(Default)]
-struct Unlocks(BTreeMap<MessageQueue, (usize, Instant)>);
+pub(super) struct Unlocks(BTreeMap<MessageQueue, (usize, Instant)>);
 
 impl Unlocks {
     fn sent(&mut self, queues: &[(MessageQueue, u64)], now: Instant) {
