@@ -9,8 +9,6 @@ mod binary;
 mod broadcast;
 mod broadcast_random;
 mod broker;
-#[cfg(feature = "acl")]
-mod broker_admin;
 mod captures;
 mod client;
 mod consumer;
