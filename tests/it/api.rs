@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::time::Duration;
 
+use crate::support::client_of;
 use rocketmq_sync::broker::{
     Broker, BrokerBuilder, Clock, Cluster, ClusterBuilder, Fault, FaultHandle, Lose, Reaction, RequestRecord,
     Snapshot, Version,
@@ -112,7 +113,7 @@ fn an_error_is_one_word() {
 #[test]
 fn the_longest_waits_are_as_good_as_for_ever() {
     let broker = Broker::builder().topic("orders", 1).clock(Clock::manual()).start().unwrap();
-    let client = Client::builder().name_servers(broker.name_server()).start().unwrap();
+    let client = client_of(broker.name_server());
     let producer = Producer::builder("shop")
         .client(&client)
         .send_timeout(Duration::MAX)

@@ -4,15 +4,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::support::{
-    SOON, Seen, advance_until, client_by_hand, next_event, orders, orders_by_hand, put, queue, until,
+    SOON, Seen, advance_until, client_by_hand, client_with_routes_every, next_event, orders, orders_by_hand,
+    put, queue, until,
 };
 use crate::wire::Wire;
 use rocketmq_sync::broker::Broker;
 use rocketmq_sync::consumer::{Event, LocalOffsets, PushConsumerBuilder};
 use rocketmq_sync::testing::protocol::headers::ResetOffset;
 use rocketmq_sync::{
-    Client, ConsumeFrom, ConsumeStatus, ErrorKind, Message, MessageModel, PushConsumer, RequestCode,
-    ResponseCode,
+    ConsumeFrom, ConsumeStatus, ErrorKind, Message, MessageModel, PushConsumer, RequestCode, ResponseCode,
 };
 
 /// A broadcasting member of `watch`, with its offsets in this directory.
@@ -128,7 +128,6 @@ fn a_failed_message_is_tried_again_here_and_then_given_up_with_an_event() {
     let client = client_by_hand(&broker);
     let directory = tempfile::tempdir().unwrap();
     let seen = Seen::default();
-    let noting = seen.clone();
     let consumer = PushConsumer::builder("watch")
         .client(&client)
         .subscribe("orders", "*")
@@ -136,14 +135,11 @@ fn a_failed_message_is_tried_again_here_and_then_given_up_with_an_event() {
         .local_offsets(LocalOffsets::Directory(directory.path().to_owned()))
         .consume_from(ConsumeFrom::FirstOffset)
         .max_reconsume_times(3)
-        .consume_concurrently(move |batch| {
-            noting.note(batch);
-            match batch[0].body() {
-                b"1" => ConsumeStatus::ReconsumeLater,
-                b"2" => ConsumeStatus::DeadLetter,
-                _ => ConsumeStatus::Success,
-            }
-        });
+        .consume_concurrently(seen.answering(|batch| match batch[0].body() {
+            b"1" => ConsumeStatus::ReconsumeLater,
+            b"2" => ConsumeStatus::DeadLetter,
+            _ => ConsumeStatus::Success,
+        }));
     let started = std::thread::scope(|scope| {
         let started = scope.spawn(|| consumer.start().unwrap());
         advance_until(broker.clock(), Duration::from_millis(100), "it starts", || started.is_finished());
@@ -179,16 +175,14 @@ fn a_message_that_waits_for_its_retry_survives_a_restart() {
     let broker = orders(1);
     let directory = tempfile::tempdir().unwrap();
     let seen = Seen::default();
-    let noting = seen.clone();
     let consumer = watch(&broker, directory.path())
-        .consume_concurrently(move |batch| {
-            noting.note(batch);
+        .consume_concurrently(seen.answering(|batch| {
             if batch[0].body() == b"1" {
                 ConsumeStatus::ReconsumeAfter(Duration::from_secs(3600))
             } else {
                 ConsumeStatus::Success
             }
-        })
+        }))
         .start()
         .unwrap();
     put(&broker, 0..3);
@@ -318,22 +312,21 @@ fn members_that_consume_in_order_all_get_everything_in_order() {
     let broker = orders(2);
     let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let seen = [Seen::default(), Seen::default()];
-    let members: Vec<PushConsumer> = places
-        .iter()
-        .zip(&seen)
-        .map(|(place, seen)| {
-            let noting = seen.clone();
-            watch(&broker, place.path())
-                .max_reconsume_times(2)
-                .suspend_time(Duration::from_millis(10))
-                .consume_orderly(move |batch| {
-                    noting.note(batch);
-                    if batch[0].body() == b"10" { Err("not this one") } else { Ok(()) }
-                })
-                .start()
-                .unwrap()
-        })
-        .collect();
+    let members: Vec<PushConsumer> =
+        places
+            .iter()
+            .zip(&seen)
+            .map(|(place, seen)| {
+                watch(&broker, place.path())
+                    .max_reconsume_times(2)
+                    .suspend_time(Duration::from_millis(10))
+                    .consume_orderly(seen.answering(|batch| {
+                        if batch[0].body() == b"10" { Err("not this one") } else { Ok(()) }
+                    }))
+                    .start()
+                    .unwrap()
+            })
+            .collect();
     let mut events: Vec<_> = members.iter().map(PushConsumer::events).collect();
     put(&broker, 0..40);
     for (seen, events) in seen.iter().zip(&mut events) {
@@ -364,11 +357,7 @@ fn members_that_consume_in_order_all_get_everything_in_order() {
 fn queues_that_are_added_are_consumed_from_their_beginning() {
     let broker = orders(2);
     put(&broker, 0..10);
-    let client = Client::builder()
-        .name_servers(broker.name_server())
-        .route_interval(Duration::from_millis(200))
-        .start()
-        .unwrap();
+    let client = client_with_routes_every(Duration::from_millis(200), broker.name_server());
     let directory = tempfile::tempdir().unwrap();
     let seen = Seen::default();
     let consumer = PushConsumer::builder("watch")

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use crate::support::{Seen, billing};
+use crate::support::{Seen, billing, client_of, consumed};
 use crate::wire::SOON;
 use rocketmq_sync::broker::{Broker, Cluster, Fault, Reaction};
 use rocketmq_sync::{
@@ -16,7 +16,7 @@ fn a_client_starts_in_milliseconds_and_leaves_nothing_behind() {
     let broker = Broker::builder().start().unwrap();
     for _ in 0..20 {
         let began = Instant::now();
-        let client = Client::builder().name_servers(broker.name_server()).start().unwrap();
+        let client = client_of(broker.name_server());
         assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
         assert!(client.stats().threads >= 2);
         assert!(client.shutdown(SOON).is_clean());
@@ -27,7 +27,7 @@ fn a_client_starts_in_milliseconds_and_leaves_nothing_behind() {
 #[test]
 fn f4_threads_do_not_grow_with_the_number_of_producers() {
     let broker = Broker::builder().topic("orders", 1).start().unwrap();
-    let client = Client::builder().name_servers(broker.name_server()).start().unwrap();
+    let client = client_of(broker.name_server());
     let producers: Vec<Producer> =
         (0..20).map(|n| Producer::builder(format!("p{n}")).client(&client).start().unwrap()).collect();
     for producer in &producers {
@@ -130,7 +130,7 @@ fn n7_an_advertised_address_can_be_translated() {
 #[test]
 fn n11_producers_work_over_ipv6_and_say_so_in_their_ids() {
     let broker = Broker::builder().topic("orders", 1).listen("[::1]:0").start().unwrap();
-    let client = Client::builder().name_servers(broker.name_server()).start().unwrap();
+    let client = client_of(broker.name_server());
     assert!(client.client_id().starts_with("[::1]@"), "{}", client.client_id());
     let producer = Producer::builder("shop").client(&client).start().unwrap();
     let receipt = producer.send(&Message::new("orders", "x")).unwrap();
@@ -170,7 +170,7 @@ fn on_every_connection_the_heartbeat_comes_first() {
         for _ in 0..20 {
             broker.put(&Message::new("orders", "x")).unwrap();
         }
-        broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+        consumed(&broker);
         assert!(consumer.stats().succeeded >= round * 20);
         broker.cut_connections();
     }

@@ -3,11 +3,13 @@
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use crate::support::{SOON, Seen, Ticking, advance_until, billing, client_by_hand, orders_by_hand, put};
+use crate::support::{
+    SOON, Seen, Ticking, advance_until, client_by_hand, client_of, noting_member_of, orders_by_hand, put,
+};
 use rocketmq_sync::broker::{Broker, Fault, Reaction};
 use rocketmq_sync::producer::ProducerBuilder;
 use rocketmq_sync::{
-    Client, Error, ErrorKind, Message, MessageQueue, Producer, RequestCode, ResponseCode, Result, SendStatus,
+    Error, ErrorKind, Message, MessageQueue, Producer, RequestCode, ResponseCode, Result, SendStatus,
 };
 
 fn broker() -> Broker {
@@ -49,7 +51,7 @@ fn config_lists_all_mistakes_of_the_builder_and_of_its_client() {
 #[test]
 fn config_also_means_two_producers_of_one_group_on_one_client() {
     let broker = broker();
-    let client = Client::builder().name_servers(broker.name_server()).start().unwrap();
+    let client = client_of(broker.name_server());
     let _first = Producer::builder("shop").client(&client).start().unwrap();
     let error = Producer::builder("shop").client(&client).start().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config);
@@ -194,7 +196,7 @@ fn x7_whatever_a_broker_answers_to_a_pull_the_queue_goes_on() {
         .collect();
     let seen = Seen::default();
     put(&broker, 0..10);
-    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = noting_member_of(&client, &seen);
     // After many failures in a row it waits for half a minute.
     advance_until(broker.clock(), Duration::from_secs(30), "all answers", || {
         answers.iter().all(|answer| answer.hits() == 1)

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Gate, SOON, Seen, Ticking, alone, billing, body, client_by_hand, library_threads, orders, orders_by_hand,
-    put, queue, until,
+    Gate, SOON, Seen, Ticking, alone, billing, body, client_by_hand, client_of, consumed, library_threads,
+    noting_member, orders, orders_by_hand, put, queue, until,
 };
 use rocketmq_sync::broker::{Fault, Reaction};
 use rocketmq_sync::consumer::Waiting;
@@ -18,8 +18,7 @@ fn p5_a_busy_broker_is_asked_again_after_milliseconds_not_seconds() {
     let busy = Reaction::Reply(ResponseCode::FLOW_CONTROL);
     let fault = broker.fault(Fault::on(RequestCode::PULL_MESSAGE, busy).topic("orders").forever());
     let seen = Seen::default();
-    let consumer =
-        billing().name_servers(broker.name_server()).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = noting_member(&broker, &seen);
     fault.wait_hits(1, SOON).unwrap();
     let began = Instant::now();
     fault.wait_hits(21, SOON).unwrap();
@@ -50,7 +49,7 @@ fn p7_the_number_of_consume_threads_is_exact_and_can_be_changed() {
         })
         .start()
         .unwrap();
-    let done = || broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    let done = || consumed(&broker);
     put(&broker, 0..100);
     done();
     assert_eq!(most.load(Ordering::SeqCst), 1);
@@ -132,7 +131,7 @@ fn p8_all_queues_together_keep_to_the_bytes_of_the_client() {
     let cached = client.stats().cached_bytes;
     assert!((LIMIT..LIMIT + 8 * 2 * (BODY + 1024)).contains(&cached), "{cached}");
     gate.open();
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     assert_eq!(seen.load(Ordering::SeqCst), 240);
     assert_eq!(client.stats().cached_bytes, 0);
     assert!(consumer.shutdown(SOON).is_clean());
@@ -210,7 +209,7 @@ fn r12_neither_a_suspended_nor_a_full_queue_expires() {
     assert_eq!(generations(), before);
     gate.open();
     consumer.resume();
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     assert_eq!(generations(), before);
     seen.assert_once(0..4);
     assert!(consumer.shutdown(SOON).is_clean());
@@ -221,8 +220,7 @@ fn r12_neither_a_suspended_nor_a_full_queue_expires() {
 fn a_suspended_consumer_pulls_nothing_until_it_is_resumed() {
     let broker = orders(1);
     let seen = Seen::default();
-    let consumer =
-        billing().name_servers(broker.name_server()).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = noting_member(&broker, &seen);
     put(&broker, 0..5);
     seen.wait(5);
     consumer.suspend();
@@ -240,7 +238,7 @@ fn a_suspended_consumer_pulls_nothing_until_it_is_resumed() {
     assert_eq!(consumer.assignment().iter().filter(|queue| queue.topic() == "orders").count(), 1);
     assert_eq!((seen.len(), broker.inspect().requests(RequestCode::PULL_MESSAGE)), (6, pulls));
     consumer.resume();
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     seen.assert_once(0..100);
     assert!(consumer.shutdown(SOON).is_clean());
 }
@@ -249,7 +247,7 @@ fn a_suspended_consumer_pulls_nothing_until_it_is_resumed() {
 fn f4_twenty_consumers_and_producers_on_one_client_share_its_threads() {
     alone("flow::f4_twenty_consumers_and_producers_on_one_client_share_its_threads", || {
         let broker = orders(4);
-        let client = Client::builder().name_servers(broker.name_server()).start().unwrap();
+        let client = client_of(broker.name_server());
         let seen = Seen::default();
         let consumers: Vec<PushConsumer> = (0..20)
             .map(|n| {
@@ -291,7 +289,7 @@ fn m2_figures_are_exact() {
         let queue = queue(i32::try_from(n % 4).unwrap());
         broker.put(&Message::new("orders", n.to_string()).queue(&queue)).unwrap();
     }
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     let stats = consumer.stats();
     assert_eq!((stats.pulled, stats.succeeded, stats.failed, stats.reconsumed), (1000, 990, 10, 10));
     assert_eq!((stats.cached_messages, stats.cached_bytes, stats.busy_threads), (0, 0, 0));

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::{SOON, Seen, advance_until, billing, put};
+use crate::support::{SOON, Seen, advance_until, noting_member_of, put};
 use rocketmq_sync::broker::{Broker, Clock};
 use rocketmq_sync::{Client, ErrorKind, Message, Producer};
 
@@ -46,7 +46,7 @@ fn in_the_background_a_look_up_that_fails_is_tried_again_soon() {
         .start()
         .unwrap();
     let seen = Seen::default();
-    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = noting_member_of(&client, &seen);
     put(&broker, 0..1);
     advance_until(&clock, Duration::from_secs(1), "a message", || seen.len() > 0);
     assert_eq!(calls.load(Ordering::SeqCst), 4);
@@ -64,7 +64,7 @@ fn a_client_is_known_by_the_address_and_name_it_was_given() {
         .unwrap();
     assert_eq!(client.client_id(), "10.1.2.3@billing-1");
     let seen = Seen::default();
-    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = noting_member_of(&client, &seen);
     broker.wait(SOON, |state| state.members("billing") == ["10.1.2.3@billing-1"]).unwrap();
     let producer = Producer::builder("shop").client(&client).start().unwrap();
     let receipt = producer.send(&Message::new("orders", "x")).unwrap();
@@ -97,7 +97,7 @@ fn a_namespace_in_the_header_goes_with_signed_requests() {
         producer.send(&Message::new("orders", n.to_string())).unwrap();
     }
     let seen = Seen::default();
-    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = noting_member_of(&client, &seen);
     seen.wait(10);
     seen.assert_once(0..10);
     assert!(consumer.shutdown(SOON).is_clean());

@@ -6,8 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::support::{
-    SOON, Seen, Ticking, advance_until, billing, body, client_by_hand, orders, orders_by_hand, put, queue,
-    until,
+    SOON, Seen, Ticking, advance_until, billing, body, client_by_hand, consumed, noting_member, orders,
+    orders_by_hand, put, queue, until,
 };
 use rocketmq_sync::RequestCode;
 use rocketmq_sync::broker::Broker;
@@ -74,8 +74,7 @@ fn r16_a_killed_member_repeats_no_more_than_it_had_not_committed() {
     let committed: i64 = (0..4).filter_map(|id| state.committed("billing", &queue(id))).sum();
     assert!(committed > 0, "it committed several times a second");
     let again = Seen::default();
-    let consumer =
-        billing().name_servers(broker.name_server()).consume_concurrently(again.listener()).start().unwrap();
+    let consumer = noting_member(&broker, &again);
     again.wait(4000 - usize::try_from(committed).unwrap());
     assert!(consumer.shutdown(SOON).is_clean());
     let again: BTreeSet<u32> = again.counts().keys().map(|number| number.parse().unwrap()).collect();
@@ -121,9 +120,8 @@ fn o9_what_a_crash_repeats_stays_under_the_span() {
     });
     assert!(finished.len() <= 10 + SPAN + 32, "{} messages ran ahead", finished.len());
     let again = Seen::default();
-    let consumer =
-        billing().name_servers(broker.name_server()).consume_concurrently(again.listener()).start().unwrap();
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    let consumer = noting_member(&broker, &again);
+    consumed(&broker);
     assert!(consumer.shutdown(SOON).is_clean());
     let again: BTreeSet<u32> = again.counts().keys().map(|number| number.parse().unwrap()).collect();
     let repeated = finished.intersection(&again).count();
@@ -186,7 +184,7 @@ fn the_queues_of_a_killed_orderly_member_come_when_its_locks_expire() {
     assert!(late <= 3 * second, "it asks every second, and here a clock goes in steps of one: {late:?}");
 
     let _ticking = Ticking::of(broker.clock());
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     assert!(survivor.shutdown(SOON).is_clean());
     assert_in_order(&seen);
     let again: BTreeSet<u32> = seen.counts().keys().map(|number| number.parse().unwrap()).collect();

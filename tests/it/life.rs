@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Gate, SOON, Seen, alone, billing, body, free_address, library_threads, open_files, orders, put, queue,
-    until,
+    Gate, SOON, Seen, alone, billing, body, client_of, consumed, free_address, library_threads,
+    noting_member, noting_member_of, open_files, orders, put, queue, until,
 };
 use rocketmq_sync::broker::Broker;
 use rocketmq_sync::consumer::Waiting;
@@ -18,14 +18,11 @@ fn s1_a_shutdown_waits_for_running_listeners_and_the_next_consumer_repeats_nothi
     let broker = orders(4);
     put(&broker, 0..200);
     let (seen, gate) = (Seen::default(), Gate::default());
-    let (noting, waiting) = (seen.clone(), gate.clone());
+    let waiting = gate.clone();
     let consumer = billing()
         .name_servers(broker.name_server())
         .consume_threads(8)
-        .consume_concurrently(move |batch| {
-            noting.note(batch);
-            waiting.pass();
-        })
+        .consume_concurrently(seen.answering(move |_| waiting.pass()))
         .start()
         .unwrap();
     gate.wait_for(8);
@@ -45,9 +42,8 @@ fn s1_a_shutdown_waits_for_running_listeners_and_the_next_consumer_repeats_nothi
     assert!(report.is_clean(), "{report}");
     assert!(report.finished <= 8 && report.released > 0, "{report}");
     assert!(seen.len() < 200);
-    let next =
-        billing().name_servers(broker.name_server()).consume_concurrently(seen.listener()).start().unwrap();
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    let next = noting_member(&broker, &seen);
+    consumed(&broker);
     seen.wait(200);
     assert!(next.shutdown(SOON).is_clean());
     seen.assert_once(0..200);
@@ -78,8 +74,7 @@ fn s2_a_listener_longer_than_the_grace_is_named_and_its_offset_not_passed() {
     assert!(report.elapsed < Duration::from_secs(5), "{:?}", report.elapsed);
     gate.open();
     let again = Seen::default();
-    let next =
-        billing().name_servers(broker.name_server()).consume_concurrently(again.listener()).start().unwrap();
+    let next = noting_member(&broker, &again);
     again.wait(2);
     assert!(next.shutdown(SOON).is_clean());
     again.assert_once(1..3);
@@ -132,7 +127,7 @@ fn s6_fifty_starts_and_stops_leave_no_thread_and_no_socket_behind() {
 #[test]
 fn s5_the_same_settings_start_again_after_each_shutdown() {
     let broker = orders(1);
-    let client = Client::builder().name_servers(broker.name_server()).start().unwrap();
+    let client = client_of(broker.name_server());
     let seen = Seen::default();
     let settings = || billing().consume_threads(1).consume_concurrently(seen.listener());
     let (own, shared) = (settings().name_servers(broker.name_server()), settings().client(&client));
@@ -150,7 +145,7 @@ fn s5_the_same_settings_start_again_after_each_shutdown() {
 #[test]
 fn s4_of_two_consumers_on_one_client_one_may_go() {
     let broker = orders(2);
-    let client = Client::builder().name_servers(broker.name_server()).start().unwrap();
+    let client = client_of(broker.name_server());
     let (stock, mail) = (Seen::default(), Seen::default());
     let start = |group: &str, seen: &Seen| {
         let builder = PushConsumer::builder(group).client(&client).subscribe("orders", "*");
@@ -278,7 +273,7 @@ fn s8_dropping_a_consumer_in_any_state_ends_it() {
         polling.poll(SOON).unwrap();
         drop(polling);
         // After its client and after a shutdown.
-        let client = Client::builder().name_servers(broker.name_server()).start().unwrap();
+        let client = client_of(broker.name_server());
         let consumer = PushConsumer::builder("other")
             .client(&client)
             .subscribe("orders", "*")
@@ -328,7 +323,7 @@ fn n6_start_says_what_is_wrong() {
     assert_eq!((error.kind(), error.attempts().len()), (ErrorKind::Protocol, 1), "{error}");
     assert!(error.to_string().contains(&something_else), "{error}");
 
-    let client = Client::builder().name_servers(broker.name_server()).start().unwrap();
+    let client = client_of(broker.name_server());
     let one = consumer("orders").client(&client).start().unwrap();
     assert_eq!(consumer("orders").client(&client).start().unwrap_err().kind(), ErrorKind::Config);
     assert!(one.shutdown(SOON).is_clean());
@@ -374,7 +369,7 @@ fn a4_wrong_credentials_are_refused_at_the_start() {
     assert!(!wrong.is_retryable() && wrong.to_string().contains(&broker.name_server()), "{wrong}");
     let client = client("right").unwrap();
     let seen = Seen::default();
-    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = noting_member_of(&client, &seen);
     put(&broker, 0..3);
     seen.wait(3);
     assert!(consumer.shutdown(SOON).is_clean());
@@ -384,8 +379,7 @@ fn a4_wrong_credentials_are_refused_at_the_start() {
 fn a_grace_without_end_is_as_long_as_it_takes() {
     let broker = orders(1);
     let seen = Seen::default();
-    let consumer =
-        billing().name_servers(broker.name_server()).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = noting_member(&broker, &seen);
     put(&broker, 0..1);
     seen.wait(1);
     assert!(consumer.shutdown(Duration::MAX).is_clean());
@@ -398,7 +392,7 @@ fn a_grace_without_end_is_as_long_as_it_takes() {
 fn starting_on_a_client_that_was_shut_down_leaves_no_thread_behind() {
     alone("life::starting_on_a_client_that_was_shut_down_leaves_no_thread_behind", || {
         let broker = orders(1);
-        let client = rocketmq_sync::Client::builder().name_servers(broker.name_server()).start().unwrap();
+        let client = client_of(broker.name_server());
         let start = || billing().client(&client).consume_concurrently(|_| ()).start();
         drop(start().unwrap());
         assert!(client.shutdown(SOON).is_clean());
@@ -453,7 +447,7 @@ fn a_changed_filter_counts_at_once_though_a_pull_is_held_by_the_old_one() {
     broker.put(&rocketmq_sync::Message::new("orders", "0").tag("b")).unwrap();
     seen.wait(1);
     assert!(put.elapsed() < Duration::from_secs(10), "{:?}", put.elapsed());
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     assert!(consumer.shutdown(SOON).is_clean());
     seen.assert_once(0..1);
 }

@@ -108,14 +108,12 @@ fn m2_figures_are_published_while_it_runs_and_at_the_end() {
         let client = client_by_hand(&broker);
         let producer = Producer::builder("shop").client(&client).start().unwrap();
         let seen = Seen::default();
-        let noting = seen.clone();
         let consumer = billing()
             .client(&client)
             .max_reconsume_times(0)
-            .consume_concurrently(move |batch| {
-                noting.note(batch);
+            .consume_concurrently(seen.answering(|batch| {
                 if batch[0].body() == b"bad" { ConsumeStatus::DeadLetter } else { ConsumeStatus::Success }
-            })
+            }))
             .start()
             .unwrap();
         for body in ["good", "good", "bad"] {

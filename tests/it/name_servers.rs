@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::between::Between;
-use crate::support::{SOON, Seen, advance_until, billing, next_event, orders, put};
+use crate::support::{
+    SOON, Seen, advance_until, billing, consumed, next_event, noting_member_of, orders, put,
+};
 use rocketmq_sync::broker::{Broker, Clock};
 use rocketmq_sync::consumer::Event;
 use rocketmq_sync::{Client, ErrorKind, Producer, ResponseCode};
@@ -33,7 +35,7 @@ fn n3_a_name_server_that_knows_no_topic_is_not_the_last_to_be_asked() {
         let error = producer.queues("nothing").unwrap_err();
         assert_eq!((error.kind(), error.attempts().len()), (ErrorKind::TopicNotFound, 2), "{error}");
         let consumer = billing().client(&client).consume_concurrently(|_| ()).start().unwrap();
-        broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+        consumed(&broker);
         assert!(consumer.shutdown(SOON).is_clean());
     }
 }
@@ -50,7 +52,7 @@ fn n3_a_retired_name_server_is_left_when_the_list_changes() {
         .start()
         .unwrap();
     let seen = Seen::default();
-    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = noting_member_of(&client, &seen);
     put(&broker, 0..10);
     seen.wait(10);
     assert_eq!(retired.inspect().connections(), 1);
@@ -80,7 +82,7 @@ fn n3_when_a_route_disappears_the_other_name_server_is_asked() {
     let list = format!("{};{}", retired.name_server(), broker.name_server());
     let client = Client::builder().name_servers(list).clock(clock.clone()).start().unwrap();
     let seen = Seen::default();
-    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = noting_member_of(&client, &seen);
     let mut events = consumer.events();
     retired.hide_route("orders");
     broker.set_queues("orders", 3);
@@ -114,7 +116,7 @@ fn a_static_topic_is_refused_at_the_start_and_told_of_later() {
     assert_eq!((error.kind(), error.topic()), (ErrorKind::InvalidInput, Some("logical")), "{error}");
 
     let seen = Seen::default();
-    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = noting_member_of(&client, &seen);
     let mut events = consumer.events();
     consumer.subscribe("logical", "*").unwrap();
     let reason = next_event(&mut events, "it cannot be used", |event| match event {

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use crate::between::Between;
 use crate::support::{
-    Gate, SOON, Seen, billing, body, client_by_hand, free_address, orders, orders_by_hand, put, queue, until,
+    Gate, SOON, Seen, billing, body, client_by_hand, client_with_routes_every, consumed, free_address,
+    noting_member, noting_member_of, orders, orders_by_hand, put, queue, until,
 };
 use crate::wire::{Wire, message};
 use rocketmq_sync::broker::{Broker, Cluster, Fault, Lose, Reaction};
@@ -24,8 +25,7 @@ use rocketmq_sync::{
 fn p1_every_queue_moves_again_after_each_loss_of_the_network() {
     let broker = orders(4);
     let seen = Seen::default();
-    let consumer =
-        billing().name_servers(broker.name_server()).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = noting_member(&broker, &seen);
     for round in 0..12u32 {
         let first = round * 20;
         put(&broker, first..first + 15);
@@ -41,7 +41,7 @@ fn p1_every_queue_moves_again_after_each_loss_of_the_network() {
         }
         let lost = Instant::now();
         put(&broker, first + 15..first + 20);
-        broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+        consumed(&broker);
         assert!(lost.elapsed() < Duration::from_secs(10), "{:?} in round {round}", lost.elapsed());
     }
     assert_eq!(seen.counts().len(), 240, "nothing is lost");
@@ -54,7 +54,7 @@ fn n9_a_broker_that_was_away_for_half_an_hour_is_found_again() {
     let client = client_by_hand(&broker);
     let seen = Seen::default();
     let ticking = crate::support::Ticking::of(broker.clock());
-    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = noting_member_of(&client, &seen);
     put(&broker, 0..10);
     seen.wait(10);
     drop(ticking);
@@ -67,7 +67,7 @@ fn n9_a_broker_that_was_away_for_half_an_hour_is_found_again() {
     put(&broker, 10..20);
     let _ticking = crate::support::Ticking::of(broker.clock());
     seen.wait(20);
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
@@ -87,13 +87,13 @@ fn n1_a_broker_that_moves_is_followed_before_the_next_route_is_due() {
         .unwrap();
     let seen = Seen::default();
     put(&broker, 0..10);
-    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = noting_member_of(&client, &seen);
     assert_eq!(seen.len(), 0);
     broker.advertise_as(&broker.name_server());
     let began = Instant::now();
     seen.wait(10);
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
@@ -104,11 +104,7 @@ fn n1_fifty_groups_follow_a_broker_that_has_moved() {
     let broker = orders(1);
     let between = Between::clients_and(broker.name_server(), |_, _| {});
     broker.advertise_as(&between.address);
-    let client = Client::builder()
-        .name_servers(broker.name_server())
-        .route_interval(Duration::from_millis(500))
-        .start()
-        .unwrap();
+    let client = client_with_routes_every(Duration::from_millis(500), broker.name_server());
     let seen = Seen::default();
     let consumers: Vec<PushConsumer> = (0..50)
         .map(|n| {
@@ -136,22 +132,17 @@ fn n1_in_order_a_broker_that_has_moved_is_asked_for_its_locks_first() {
     let broker = orders(1);
     let between = Between::clients_and(broker.name_server(), |_, _| {});
     broker.advertise_as(&between.address);
-    let client = Client::builder()
-        .name_servers(broker.name_server())
-        .route_interval(Duration::from_millis(200))
-        .start()
-        .unwrap();
+    let client = client_with_routes_every(Duration::from_millis(200), broker.name_server());
     put(&broker, 0..30);
     let (seen, gates) = (Seen::default(), [Gate::default(), Gate::default()]);
-    let (noting, passing) = (seen.clone(), gates.clone());
+    let passing = gates.clone();
     let consumer = billing()
         .client(&client)
-        .consume_orderly(move |batch| {
-            noting.note(batch);
+        .consume_orderly(seen.answering(move |batch| {
             if body(&batch[0]) == "5" {
                 passing[0].pass();
             }
-        })
+        }))
         .start()
         .unwrap();
     gates[0].wait_for(1);
@@ -172,9 +163,8 @@ fn n1_in_order_a_broker_that_has_moved_is_asked_for_its_locks_first() {
     assert_eq!(seen.len(), 6);
     gates[1].open();
     seen.wait(30);
-    let order: Vec<String> = seen.messages().iter().map(|message| body(message).to_owned()).collect();
-    assert_eq!(order, (0..30).map(|n| n.to_string()).collect::<Vec<_>>());
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    assert_eq!(seen.bodies(), (0..30).map(|n| n.to_string()).collect::<Vec<_>>());
+    consumed(&broker);
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
@@ -182,21 +172,12 @@ fn n1_in_order_a_broker_that_has_moved_is_asked_for_its_locks_first() {
 fn n12_two_clusters_in_one_process_do_not_know_of_each_other() {
     let brokers = [orders(2), orders(2)];
     let seen = [Seen::default(), Seen::default()];
-    let consumers: Vec<PushConsumer> = brokers
-        .iter()
-        .zip(&seen)
-        .map(|(broker, seen)| {
-            billing()
-                .name_servers(broker.name_server())
-                .consume_concurrently(seen.listener())
-                .start()
-                .unwrap()
-        })
-        .collect();
+    let consumers: Vec<PushConsumer> =
+        brokers.iter().zip(&seen).map(|(broker, seen)| noting_member(broker, seen)).collect();
     put(&brokers[0], 0..20);
     put(&brokers[1], 20..40);
     for (broker, range) in brokers.iter().zip([0..20, 20..40]) {
-        broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+        consumed(broker);
         assert_eq!(broker.inspect().members("billing").len(), 1);
         let index = usize::from(range.start == 20);
         seen[index].assert_once(range);
@@ -214,7 +195,7 @@ fn n13_a_consumer_may_start_before_its_broker_and_its_topic() {
         .start()
         .unwrap();
     let seen = Seen::default();
-    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = noting_member_of(&client, &seen);
     let mut events = consumer.events();
     let broker = Broker::builder().listen(&address).start().unwrap();
     crate::support::next_event(&mut events, "the missing topic", |event| {
@@ -224,7 +205,7 @@ fn n13_a_consumer_may_start_before_its_broker_and_its_topic() {
     crate::support::next_event(&mut events, "ready", |event| matches!(event, Event::Ready).then_some(()));
     put(&broker, 0..10);
     seen.wait(10);
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     seen.assert_once(0..10);
     assert!(consumer.shutdown(SOON).is_clean());
 }
@@ -290,11 +271,7 @@ fn f1_a_broker_that_does_not_know_the_subscription_is_told_it_at_once() {
         let heartbeat = broker.fault(Fault::on(RequestCode::HEART_BEAT, Reaction::Observe).skip(1));
         put(&broker, 0..1);
         let seen = Seen::default();
-        let consumer = billing()
-            .name_servers(broker.name_server())
-            .consume_concurrently(seen.listener())
-            .start()
-            .unwrap();
+        let consumer = noting_member(&broker, &seen);
         fault.wait_hits(1, SOON).unwrap();
         let began = Instant::now();
         heartbeat.wait_hits(1, SOON).unwrap();
@@ -310,8 +287,7 @@ fn f1_a_broker_that_does_not_know_the_subscription_is_told_it_at_once() {
 fn topics_are_subscribed_and_given_up_while_it_runs() {
     let broker = Broker::builder().topic("orders", 2).topic("stock", 2).start().unwrap();
     let seen = Seen::default();
-    let consumer =
-        billing().name_servers(broker.name_server()).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = noting_member(&broker, &seen);
     let of = |topic: &str| consumer.assignment().iter().filter(|queue| queue.topic() == topic).count();
     let generations = || {
         let queues = consumer.stats().queues.into_iter().filter(|one| one.queue.topic() == "orders");
@@ -348,8 +324,7 @@ fn x4_a_body_that_cannot_be_inflated_is_one_dead_letter() {
         wire.publish(&broken, n.to_string().as_bytes());
     }
     let seen = Seen::default();
-    let consumer =
-        billing().name_servers(broker.name_server()).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = noting_member(&broker, &seen);
     let dead = dead_letter_topic("billing");
     broker.wait(SOON, |state| state.depth(&dead) == 1 && state.lag("billing", "orders") == 0).unwrap();
     let counts = seen.counts();
@@ -385,12 +360,11 @@ fn x10_an_unknown_request_of_a_broker_is_answered_politely() {
         }
     });
     let seen = Seen::default();
-    let consumer =
-        billing().name_servers(broker.name_server()).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = noting_member(&broker, &seen);
     let answer = heard.recv_timeout(SOON).unwrap();
     assert_eq!((answer.opaque, answer.response_code()), (4711, ResponseCode::REQUEST_CODE_NOT_SUPPORTED));
     put(&broker, 0..20);
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     seen.assert_once(0..20);
     assert!(consumer.shutdown(SOON).is_clean());
 }

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::support::{Gate, SOON, Seen, billing, body, next_event, orders, put, queue, until};
+use crate::support::{
+    Gate, SOON, Seen, billing, body, consumed, next_event, noting_member, noting_member_of, orders, put,
+    queue, until,
+};
 use crate::wire::Wire;
 use rocketmq_sync::broker::{Broker, Clock, Fault, Lose, Reaction, Snapshot, Version};
 use rocketmq_sync::consumer::{Event, OffsetIllegal, StartReason, Waiting};
@@ -20,8 +23,7 @@ fn pulled_from(broker: &Broker) -> Vec<i64> {
 fn consumed_ten(broker: &Broker) {
     put(broker, 0..10);
     let seen = Seen::default();
-    let consumer =
-        billing().name_servers(broker.name_server()).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = noting_member(broker, &seen);
     seen.wait(10);
     assert!(consumer.shutdown(SOON).is_clean());
     assert_eq!(broker.inspect().committed("billing", &queue(0)), Some(10));
@@ -42,10 +44,10 @@ fn o1_an_offset_that_could_not_be_read_is_read_again_and_never_guessed() {
             .start()
             .unwrap();
         let seen = Seen::default();
-        let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+        let consumer = noting_member_of(&client, &seen);
         late.wait_hits(1, SOON).unwrap();
         seen.wait(5);
-        broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+        consumed(&broker);
         assert!(pulled_from(&broker)[already..].iter().all(|offset| *offset >= 10), "{reaction:?}");
         let committed = broker.requests();
         let committed = committed
@@ -73,7 +75,7 @@ fn o2_offsets_that_could_not_be_read_during_a_rebalance_are_never_guessed() {
         let client =
             Client::builder().name_servers(broker.name_server()).request_timeout(Duration::from_millis(200));
         let client = client.start().unwrap();
-        billing().client(&client).consume_concurrently(seen.listener()).start().unwrap()
+        noting_member_of(&client, seen)
     };
     each(0, 40);
     let before = Seen::default();
@@ -97,7 +99,7 @@ fn o2_offsets_that_could_not_be_read_during_a_rebalance_are_never_guessed() {
     assert!(members[0].shutdown(SOON).is_clean());
     again.wait_hits(1, SOON).unwrap();
     each(48, 56);
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     for request in &broker.requests()[already..] {
         let about_offsets = [RequestCode::PULL_MESSAGE, RequestCode::UPDATE_CONSUMER_OFFSET];
         if about_offsets.contains(&request.code) && request.topic.as_deref() == Some("orders") {
@@ -137,7 +139,7 @@ fn o9_one_stuck_message_stops_the_pulls_at_the_span() {
     assert!(orders.oldest_in_flight.is_some());
     assert!(broker.inspect().committed("billing", &queue(0)).unwrap_or(0) <= 10);
     gate.open();
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     seen.assert_once(0..2000);
     assert!(consumer.shutdown(SOON).is_clean());
 }
@@ -154,7 +156,7 @@ fn an_idle_queue_is_committed_soon_however_short_the_pause_before() {
         .unwrap();
     for n in 0..3 {
         put(&broker, n..n + 1);
-        broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+        consumed(&broker);
     }
     assert!(consumer.shutdown(SOON).is_clean());
 }
@@ -201,13 +203,13 @@ fn o10_a_broker_that_comes_back_with_old_offsets_gets_the_new_ones_again() {
         .start()
         .unwrap();
     put(&broker, 0..100);
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     for lost in [Lose::Offsets, Lose::OffsetsSince(std::time::UNIX_EPOCH)] {
         broker.restart_losing(lost).unwrap();
-        broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+        consumed(&broker);
     }
     put(&broker, 100..110);
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     assert!(consumer.shutdown(SOON).is_clean());
     seen.assert_once(0..110);
 }
@@ -221,11 +223,7 @@ fn o11_an_offset_that_does_not_exist_becomes_the_nearest_that_does() {
             put(&broker, 10..15);
             broker.truncate(&queue(0), range.0, range.1);
             let seen = Seen::default();
-            let consumer = billing()
-                .name_servers(broker.name_server())
-                .consume_concurrently(seen.listener())
-                .start()
-                .unwrap();
+            let consumer = noting_member(&broker, &seen);
             let (from, to) = next_event(&mut consumer.events(), "the correction", |event| match event {
                 Event::OffsetCorrected { from, to, .. } => Some((from, to)),
                 _ => None,
@@ -233,7 +231,7 @@ fn o11_an_offset_that_does_not_exist_becomes_the_nearest_that_does() {
             assert_eq!((from, to), (10, corrected), "{version:?}");
             put(&broker, 100..101);
             seen.wait(1);
-            broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+            consumed(&broker);
             let left = seen.messages();
             assert!(left.iter().all(|message| message.queue_offset() >= corrected), "{left:?}");
             assert!(left.iter().any(|message| body(message) == "100"), "{left:?}");
@@ -260,7 +258,7 @@ fn o11_a_running_consumer_goes_where_its_policy_says() {
             .consume_concurrently(seen.listener())
             .start()
             .unwrap();
-        broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+        consumed(&broker);
         broker.truncate(&queue(0), 3, 10);
         broker.cut_connections();
         let repeated = if let Some(goes_on) = goes_on {
@@ -296,8 +294,7 @@ fn o12_a_reset_is_followed_from_an_offset_that_does_not_exist_any_more() {
     let broker = orders(1);
     put(&broker, 0..15);
     let seen = Seen::default();
-    let consumer =
-        billing().name_servers(broker.name_server()).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = noting_member(&broker, &seen);
     seen.wait(15);
     let held = |state: &Snapshot| state.lag("billing", "orders") == 0 && state.waiting_pulls("billing") == 2;
     broker.wait(SOON, held).unwrap();
@@ -309,7 +306,7 @@ fn o12_a_reset_is_followed_from_an_offset_that_does_not_exist_any_more() {
     });
     assert_eq!(to, 2);
     seen.wait(15 + 8);
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     let again: Vec<i64> = seen.messages()[15..].iter().map(|message| message.queue_offset()).collect();
     assert_eq!(again, (2..10).collect::<Vec<_>>());
     assert!(consumer.shutdown(SOON).is_clean());
@@ -322,22 +319,18 @@ fn o12_a_reset_of_a_running_group_is_followed_at_once() {
         let broker =
             Broker::builder().topic("orders", 2).version(version).clock(Clock::manual()).start().unwrap();
         let seen = Seen::default();
-        let consumer = billing()
-            .name_servers(broker.name_server())
-            .consume_concurrently(seen.listener())
-            .start()
-            .unwrap();
+        let consumer = noting_member(&broker, &seen);
         put(&broker, 0..100);
         broker.clock().advance(Duration::from_secs(3600));
         let time = millis(broker.clock().now());
         put(&broker, 100..200);
-        broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+        consumed(&broker);
         let began = Instant::now();
         reset(&broker, time);
         seen.wait(201);
         assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
         seen.wait(300);
-        broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+        consumed(&broker);
         let counts = seen.counts();
         assert!(
             (0..200).all(|n| counts[&n.to_string()] == if n < 100 { 1 } else { 2 }),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::captures;
 use crate::support::{
-    Gate, Seen, advance_until, billing, client_by_hand, orders, orders_by_hand, put, queue, until,
+    Gate, Seen, advance_until, billing, client_by_hand, consumed, orders, orders_by_hand, put, queue, until,
 };
 use crate::wire::{SOON, Wire};
 use rocketmq_sync::broker::{Broker, Fault, Reaction};
@@ -222,7 +222,7 @@ fn an_operator_sees_how_far_each_queue_is() {
     let broker = orders(2);
     put(&broker, 0..10);
     let consumer = billing().name_servers(broker.name_server()).consume_concurrently(|_| ()).start().unwrap();
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     let member = consumer.client().client_id().to_owned();
     let mut tool = Wire::connect(&broker.name_server());
     let mut ask = |topic: &str| {
@@ -240,17 +240,13 @@ fn an_operator_sees_how_far_each_queue_is() {
 fn direct_consumption_tells_what_the_listener_made_of_it() {
     let broker = orders(1);
     let seen = Seen::default();
-    let noting = seen.clone();
     let consumer = billing()
         .name_servers(broker.name_server())
-        .consume_concurrently(move |batch| {
-            noting.note(batch);
-            match batch[0].body() {
-                b"panics" => panic!("on purpose"),
-                b"fails" => Err("the database is away".to_owned()),
-                _ => Ok(()),
-            }
-        })
+        .consume_concurrently(seen.answering(|batch| match batch[0].body() {
+            b"panics" => panic!("on purpose"),
+            b"fails" => Err("the database is away".to_owned()),
+            _ => Ok(()),
+        }))
         .start()
         .unwrap();
     let mut tool = Wire::connect(&broker.name_server());

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::{SOON, advance_until, billing, queue};
+use crate::support::{billing, queue};
 use crate::wire::Wire;
 use rocketmq_sync::broker::Broker;
 use rocketmq_sync::consumer::Waiting;
@@ -75,16 +75,6 @@ fn start(
         .consume_orderly(listener)
         .start()
         .unwrap()
-}
-
-fn consumed(broker: &Broker) {
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
-}
-
-/// As `consumed`, for a consumer whose commits are on the broker's clock.
-fn consumed_by_hand(broker: &Broker) {
-    let tenth = SECOND / 10;
-    advance_until(broker.clock(), tenth, "all committed", || broker.inspect().lag("billing", "orders") == 0);
 }
 
 fn holder(broker: &Broker, id: i32) -> Option<String> {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::support::client_of;
 use crate::wire::SOON;
 use rocketmq_sync::broker::{Broker, Clock, Cluster, Fault, Reaction};
 use rocketmq_sync::producer::{Compression, ProducerBuilder};
@@ -137,7 +138,7 @@ fn a_weaker_status_is_a_result_and_can_be_a_reason_to_go_on() {
     let cluster = Cluster::builder().brokers(2).each(|broker| broker.topic("orders", 1)).start().unwrap();
     let weak = Reaction::Reply(ResponseCode::FLUSH_DISK_TIMEOUT);
     cluster.broker("broker-a").unwrap().fault(on_send(weak.clone()).forever());
-    let client = Client::builder().name_servers(cluster.name_server()).start().unwrap();
+    let client = client_of(cluster.name_server());
     let at_a = MessageQueue::new("orders", "broker-a", 0);
     let plain = Producer::builder("plain").client(&client).start().unwrap();
     assert_eq!(plain.send(&order().queue(&at_a)).unwrap().status(), SendStatus::FlushDiskTimeout);
@@ -163,7 +164,7 @@ impl MaxWeak for Producer {
 #[test]
 fn large_bodies_are_compressed_if_that_makes_them_smaller() {
     let broker = broker(1);
-    let client = Client::builder().name_servers(broker.name_server()).start().unwrap();
+    let client = client_of(broker.name_server());
     let text = "the same again and again, ".repeat(400);
     // A sequence that no compression makes shorter.
     let mut state = 1u64;
@@ -354,7 +355,7 @@ fn many_threads_can_send_over_one_producer() {
 #[test]
 fn shutdown_lets_sends_end_tells_the_broker_and_refuses_new_ones() {
     let broker = broker(1);
-    let client = Client::builder().name_servers(broker.name_server()).start().unwrap();
+    let client = client_of(broker.name_server());
     let producer = Producer::builder("shop").client(&client).start().unwrap();
     producer.send(&order()).unwrap();
     broker.wait(SOON, |state| state.requests(RequestCode::HEART_BEAT) > 0).unwrap();

@@ -4,9 +4,9 @@ use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::support::{SOON, Seen, alone, billing, free_address, orders_by_hand, put};
+use crate::support::{SOON, Seen, alone, billing, client_of, free_address, orders_by_hand, put};
 use rocketmq_sync::broker::Broker;
-use rocketmq_sync::{Client, Message, Producer};
+use rocketmq_sync::{Message, Producer};
 
 /// Without a logger nothing is heard of it, also not of what goes wrong, and there is no file afterwards.
 #[test]
@@ -37,16 +37,14 @@ fn m1_nothing_is_printed_and_no_file_is_written() {
 
 fn much_goes_wrong() {
     let broker = orders_by_hand(2);
-    let client = Client::builder().name_servers(broker.name_server()).start().unwrap();
+    let client = client_of(broker.name_server());
     Producer::builder("shop").name_servers(free_address()).start().unwrap_err();
     let producer = Producer::builder("shop").client(&client).start().unwrap();
     producer.send(&Message::new("orders", "0")).unwrap();
     let seen = Seen::default();
-    let noting = seen.clone();
-    let consumer = billing().client(&client).consume_concurrently(move |batch| {
-        noting.note(batch);
-        Err::<(), _>("the database is away")
-    });
+    let consumer = billing()
+        .client(&client)
+        .consume_concurrently(seen.answering(|_| Err::<(), _>("the database is away")));
     let consumer = consumer.start().unwrap();
     broker.fast_forward(SOON, |_| seen.len() >= 3).unwrap();
     broker.cut_connections();

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::support::{SOON, Seen, alone, billing, library_threads, next_event, orders, put, queue, until};
+use crate::support::{
+    SOON, Seen, alone, billing, client_of, client_with_routes_every, consumed, library_threads, next_event,
+    noting_member, noting_member_of, orders, put, queue, until,
+};
 use crate::wire::Wire;
 use rocketmq_sync::broker::{Broker, Cluster};
 use rocketmq_sync::consumer::Event;
@@ -30,17 +33,15 @@ fn shared_out(members: &[&PushConsumer], queues: usize) {
 fn r16_members_share_the_queues_and_hand_them_over_without_loss_or_repetition() {
     let broker = orders(4);
     let seen = Seen::default();
-    let start = || {
-        billing().name_servers(broker.name_server()).consume_concurrently(seen.listener()).start().unwrap()
-    };
+    let start = || noting_member(&broker, &seen);
     let first = start();
     shared_out(&[&first], 4);
     put(&broker, 0..200);
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     let second = start();
     shared_out(&[&first, &second], 4);
     put(&broker, 200..400);
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     assert!(first.stats().succeeded > 200 && second.stats().succeeded == 100);
     let report = std::thread::scope(|scope| {
         scope.spawn(|| put(&broker, 400..1000));
@@ -48,7 +49,7 @@ fn r16_members_share_the_queues_and_hand_them_over_without_loss_or_repetition() 
     });
     assert!(report.is_clean(), "{report}");
     shared_out(&[&first], 4);
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     seen.wait(1000);
     seen.assert_once(0..1000);
     assert!(first.shutdown(SOON).is_clean());
@@ -90,7 +91,7 @@ fn r10_a_queue_that_is_lost_and_won_again_is_pulled_by_one_generation() {
     until("owned", || !owned(&consumer).is_empty());
     // Every generation left a held pull behind, and all of them are answered now.
     put(&broker, 0..20);
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     seen.wait(20);
     seen.assert_once(0..20);
     broker.wait(SOON, |state| state.waiting_pulls("billing") > 0).unwrap();
@@ -105,7 +106,7 @@ fn r10_a_queue_that_is_lost_and_won_again_is_pulled_by_one_generation() {
 #[test]
 fn r1_clients_have_different_ids_unless_told_otherwise() {
     let broker = orders(4);
-    let client = || Client::builder().name_servers(broker.name_server()).start().unwrap();
+    let client = || client_of(broker.name_server());
     let clients: Vec<Client> = (0..8).map(|_| client()).collect();
     let ids: BTreeSet<&str> = clients.iter().map(Client::client_id).collect();
     assert_eq!(ids.len(), 8, "{ids:?}");
@@ -114,13 +115,9 @@ fn r1_clients_have_different_ids_unless_told_otherwise() {
 #[test]
 fn r3_the_queues_of_a_broker_that_comes_back_are_owned_and_pulled_again() {
     let cluster = Cluster::builder().brokers(2).each(|broker| broker.topic("orders", 2)).start().unwrap();
-    let client = Client::builder()
-        .name_servers(cluster.name_server())
-        .route_interval(Duration::from_millis(100))
-        .start()
-        .unwrap();
+    let client = client_with_routes_every(Duration::from_millis(100), cluster.name_server());
     let seen = Seen::default();
-    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = noting_member_of(&client, &seen);
     until("all owned", || owned(&consumer).len() == 4);
     let a = cluster.broker("broker-a").unwrap();
     a.kill();
@@ -137,13 +134,9 @@ fn r3_the_queues_of_a_broker_that_comes_back_are_owned_and_pulled_again() {
 #[test]
 fn r5_new_queues_are_consumed_with_the_next_route() {
     let broker = orders(4);
-    let client = Client::builder()
-        .name_servers(broker.name_server())
-        .route_interval(Duration::from_millis(100))
-        .start()
-        .unwrap();
+    let client = client_with_routes_every(Duration::from_millis(100), broker.name_server());
     let seen = Seen::default();
-    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = noting_member_of(&client, &seen);
     broker.set_queues("orders", 8);
     for id in 0..8 {
         broker.put(&Message::new("orders", id.to_string()).queue(&queue(id))).unwrap();
@@ -158,13 +151,9 @@ fn r5_new_queues_are_consumed_with_the_next_route() {
 #[test]
 fn r3_the_queues_of_a_withdrawn_route_come_back_with_it() {
     let cluster = Cluster::builder().brokers(2).each(|broker| broker.topic("orders", 2)).start().unwrap();
-    let client = Client::builder()
-        .name_servers(cluster.name_server())
-        .route_interval(Duration::from_millis(100))
-        .start()
-        .unwrap();
+    let client = client_with_routes_every(Duration::from_millis(100), cluster.name_server());
     let seen = Seen::default();
-    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = noting_member_of(&client, &seen);
     until("all owned", || owned(&consumer).len() == 4);
     let (a, b) = (cluster.broker("broker-a").unwrap(), cluster.broker("broker-b").unwrap());
     put(a, 0..10);
@@ -190,13 +179,9 @@ fn r3_the_queues_of_a_withdrawn_route_come_back_with_it() {
 #[test]
 fn a_topic_whose_route_is_withdrawn_everywhere_is_consumed_on() {
     let broker = orders(2);
-    let client = Client::builder()
-        .name_servers(broker.name_server())
-        .route_interval(Duration::from_millis(50))
-        .start()
-        .unwrap();
+    let client = client_with_routes_every(Duration::from_millis(50), broker.name_server());
     let seen = Seen::default();
-    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = noting_member_of(&client, &seen);
     let mut events = consumer.events();
     broker.hide_route("orders");
     next_event(&mut events, "missing", |event| matches!(event, Event::TopicMissing { .. }).then_some(()));
@@ -205,7 +190,7 @@ fn a_topic_whose_route_is_withdrawn_everywhere_is_consumed_on() {
     broker.show_route("orders");
     put(&broker, 10..20);
     seen.wait(20);
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     seen.assert_once(0..20);
     assert!(consumer.shutdown(SOON).is_clean());
 }
@@ -214,13 +199,9 @@ fn a_topic_whose_route_is_withdrawn_everywhere_is_consumed_on() {
 #[test]
 fn r5_queues_that_are_taken_away_are_committed_and_given_up() {
     let broker = orders(8);
-    let client = Client::builder()
-        .name_servers(broker.name_server())
-        .route_interval(Duration::from_millis(100))
-        .start()
-        .unwrap();
+    let client = client_with_routes_every(Duration::from_millis(100), broker.name_server());
     let seen = Seen::default();
-    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = noting_member_of(&client, &seen);
     put(&broker, 0..80);
     seen.wait(80);
     broker.set_queues("orders", 4);
@@ -237,11 +218,7 @@ fn r5_queues_that_are_taken_away_are_committed_and_given_up() {
 #[test]
 fn r6_a_storm_of_notifications_and_routes_never_doubles_a_pull() {
     let broker = orders(4);
-    let client = Client::builder()
-        .name_servers(broker.name_server())
-        .route_interval(Duration::from_millis(20))
-        .start()
-        .unwrap();
+    let client = client_with_routes_every(Duration::from_millis(20), broker.name_server());
     let seen = Seen::default();
     let consumer = billing()
         .client(&client)
@@ -269,7 +246,7 @@ fn r6_a_storm_of_notifications_and_routes_never_doubles_a_pull() {
         }
     });
     seen.wait(100);
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     until("all are held", || held() == 5);
     assert_eq!(owned(&consumer).len(), 4);
     seen.assert_once(0..100);
@@ -288,7 +265,7 @@ fn r7_a_storm_of_notifications_becomes_a_few_rounds() {
     };
     let consumer = std::thread::scope(|scope| {
         scope.spawn(|| storm("early", 100));
-        billing().name_servers(broker.name_server()).consume_concurrently(seen.listener()).start().unwrap()
+        noting_member(&broker, &seen)
     });
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     let rounds = || broker.inspect().requests(RequestCode::GET_CONSUMER_LIST_BY_GROUP);
@@ -304,7 +281,7 @@ fn r7_a_storm_of_notifications_becomes_a_few_rounds() {
     // Two topics are asked about in each round, and rounds are 50 ms apart at least.
     let most = 2 * (began.elapsed().as_millis() / 50 + 10);
     assert!(u128::from(rounds() - before) <= most.min(200), "{} in {:?}", rounds() - before, began.elapsed());
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     seen.assert_once(0..100);
     assert!(consumer.shutdown(SOON).is_clean());
 }
@@ -353,12 +330,12 @@ fn u1_who_unsubscribes_commits_and_releases_and_tells_the_brokers() {
     first.unsubscribe("orders").unwrap();
     second.unsubscribe("orders").unwrap();
     until("nobody has them", || owned(&first).is_empty() && owned(&second).is_empty());
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     put(&broker, 20..40);
     first.subscribe("orders", "*").unwrap();
     second.subscribe("orders", "*").unwrap();
     shared_out(&[&first, &second], 4);
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     seen.wait(40);
     seen.assert_once(0..40);
     assert!(first.shutdown(SOON).is_clean() && second.shutdown(SOON).is_clean());

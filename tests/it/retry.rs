@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::between::Between;
 use crate::support::{
-    Gate, SOON, Seen, Ticking, advance_until, alone, billing, body, client_by_hand, next_event,
+    Gate, SOON, Seen, Ticking, advance_until, alone, billing, body, client_by_hand, consumed, next_event,
     orders_by_hand, put, queue,
 };
 use rocketmq_sync::broker::{Fault, Reaction};
@@ -46,7 +46,7 @@ fn d1_a_refused_send_back_is_repeated_and_the_commit_waits_for_it() {
         advance_until(broker.clock(), SECOND, "a local retry", || seen.len() > n);
     }
     assert_eq!(refused.hits(), 3);
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     broker
         .fast_forward(SOON, |state| state.lag("billing", &retries) == 0 && state.depth(&retries) == 1)
         .unwrap();
@@ -64,14 +64,10 @@ fn d5_a_message_is_delivered_once_more_than_it_is_retried_and_then_dead() {
     let broker = orders_by_hand(4);
     put(&broker, 0..5);
     let seen = Seen::default();
-    let noting = seen.clone();
     let consumer = billing()
         .name_servers(broker.name_server())
         .max_reconsume_times(3)
-        .consume_concurrently(move |batch| {
-            noting.note(batch);
-            ConsumeStatus::ReconsumeLater
-        })
+        .consume_concurrently(seen.answering(|_| ConsumeStatus::ReconsumeLater))
         .start()
         .unwrap();
     let (dead, retries) = (dead_letter_topic("billing"), retry_topic("billing"));
@@ -103,17 +99,16 @@ fn p4_a_panic_of_the_listener_costs_one_message_a_retry_and_no_thread() {
     let broker = orders_by_hand(1);
     put(&broker, 0..10);
     let (seen, panics) = (Seen::default(), Arc::new(AtomicUsize::new(0)));
-    let (noting, counting) = (seen.clone(), panics.clone());
+    let counting = panics.clone();
     let consumer = billing()
         .name_servers(broker.name_server())
         .consume_threads(2)
-        .consume_concurrently(move |batch| {
-            noting.note(batch);
+        .consume_concurrently(seen.answering(move |batch| {
             if body(&batch[0]) == "5" && batch[0].reconsume_times() == 0 {
                 counting.fetch_add(1, Ordering::SeqCst);
                 panic!("on purpose");
             }
-        })
+        }))
         .start()
         .unwrap();
     let mut events = consumer.events();
@@ -122,7 +117,7 @@ fn p4_a_panic_of_the_listener_costs_one_message_a_retry_and_no_thread() {
         _ => None,
     });
     assert_eq!((body(&message), text.as_str()), ("5", "on purpose"));
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     let stats = consumer.stats();
     assert_eq!((stats.succeeded, stats.failed, stats.threads), (9, 1, 2));
     broker.fast_forward(SOON, |_| seen.len() == 11).unwrap();
@@ -173,7 +168,7 @@ fn d8_a_late_listener_is_noticed_when_its_time_is_over_not_twice_as_late() {
     assert!(running >= 60 * SECOND && running <= 66 * SECOND, "{running:?}");
     let _ticking = Ticking::of(broker.clock());
     // It was sent back, and its place in the queue is done, whatever the listener says when it returns.
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     gate.open();
     broker
         .fast_forward(SOON, |state| {
@@ -203,7 +198,7 @@ fn d6_only_a_message_that_is_being_handled_can_be_late() {
         .start()
         .unwrap();
     seen.wait(100);
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     seen.assert_once(0..100);
     assert_eq!(broker.inspect().requests(RequestCode::CONSUMER_SEND_MSG_BACK), 0);
     let mut events = consumer.events();
@@ -218,13 +213,11 @@ fn d9_of_a_batch_only_what_failed_is_retried() {
     let broker = orders_by_hand(1);
     put(&broker, 0..10);
     let seen = Seen::default();
-    let noting = seen.clone();
     let consumer = billing()
         .name_servers(broker.name_server())
         .consume_batch_size(10)
         .consume_threads(1)
-        .consume_concurrently(move |batch| {
-            noting.note(batch);
+        .consume_concurrently(seen.answering(|batch| {
             batch.each(|message| {
                 if body(message) == "5" && message.reconsume_times() == 0 {
                     Err("not this one")
@@ -232,12 +225,12 @@ fn d9_of_a_batch_only_what_failed_is_retried() {
                     Ok(())
                 }
             });
-        })
+        }))
         .start()
         .unwrap();
     broker.fast_forward(SOON, |_| seen.len() == 11).unwrap();
     assert_eq!(seen.counts()["5"], 2);
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     let stats = consumer.stats();
     assert_eq!((stats.failed, stats.reconsumed), (1, 1));
     assert!(consumer.shutdown(SOON).is_clean());
@@ -249,17 +242,13 @@ fn verdicts_decide_when_a_message_comes_again_and_whether() {
     let broker = orders_by_hand(1);
     put(&broker, 0..3);
     let seen = Seen::default();
-    let noting = seen.clone();
     let consumer = billing()
         .name_servers(broker.name_server())
-        .consume_concurrently(move |batch| {
-            noting.note(batch);
-            match body(&batch[0]) {
-                "0" if batch[0].reconsume_times() == 0 => ConsumeStatus::ReconsumeAfter(6 * SECOND),
-                "1" => ConsumeStatus::DeadLetter,
-                _ => ConsumeStatus::Success,
-            }
-        })
+        .consume_concurrently(seen.answering(|batch| match body(&batch[0]) {
+            "0" if batch[0].reconsume_times() == 0 => ConsumeStatus::ReconsumeAfter(6 * SECOND),
+            "1" => ConsumeStatus::DeadLetter,
+            _ => ConsumeStatus::Success,
+        }))
         .start()
         .unwrap();
     let dead = dead_letter_topic("billing");
@@ -295,13 +284,11 @@ fn d3_a_message_goes_back_to_the_broker_of_its_name_wherever_it_says_it_was_stor
     broker.advertise_as(&between.address);
     put(&broker, 0..1);
     let seen = Seen::default();
-    let noting = seen.clone();
     let consumer = billing()
         .name_servers(broker.name_server())
-        .consume_concurrently(move |batch| {
-            noting.note(batch);
-            if batch[0].reconsume_times() < 2 { Err("no") } else { Ok(()) }
-        })
+        .consume_concurrently(
+            seen.answering(|batch| if batch[0].reconsume_times() < 2 { Err("no") } else { Ok(()) }),
+        )
         .start()
         .unwrap();
     broker.fast_forward(SOON, |_| seen.len() == 3).unwrap();
@@ -318,14 +305,12 @@ fn d3_a_message_goes_back_to_the_broker_of_its_name_wherever_it_says_it_was_stor
 fn d4_the_first_retry_of_a_new_group_comes_when_its_delay_is_over() {
     let broker = orders_by_hand(1);
     let seen = Seen::default();
-    let noting = seen.clone();
     let consumer = rocketmq_sync::PushConsumer::builder("billing")
         .name_servers(broker.name_server())
         .subscribe("orders", "*")
-        .consume_concurrently(move |batch| {
-            noting.note(batch);
-            if batch[0].reconsume_times() == 0 { Err("no") } else { Ok(()) }
-        })
+        .consume_concurrently(
+            seen.answering(|batch| if batch[0].reconsume_times() == 0 { Err("no") } else { Ok(()) }),
+        )
         .start()
         .unwrap();
     let began = broker.clock().now();
@@ -349,13 +334,11 @@ fn d4_retries_come_with_a_namespace_too() {
     let client =
         rocketmq_sync::Client::builder().name_servers(broker.name_server()).namespace("eu").start().unwrap();
     let seen = Seen::default();
-    let noting = seen.clone();
     let consumer = billing()
         .client(&client)
-        .consume_concurrently(move |batch| {
-            noting.note(batch);
-            if batch[0].reconsume_times() == 0 { Err("no") } else { Ok(()) }
-        })
+        .consume_concurrently(
+            seen.answering(|batch| if batch[0].reconsume_times() == 0 { Err("no") } else { Ok(()) }),
+        )
         .start()
         .unwrap();
     broker.put(&rocketmq_sync::Message::new("eu%orders", "0")).unwrap();

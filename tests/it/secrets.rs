@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use log::{LevelFilter, Log, Metadata, Record};
 
 use crate::scenarios::certificates::Authority;
-use crate::support::{SOON, Seen, alone, billing, put};
+use crate::support::{SOON, Seen, alone, noting_member_of, put};
 use rocketmq_sync::broker::{Broker, Rights};
 use rocketmq_sync::{Client, Credentials, ErrorKind, Message, Producer, Tls};
 
@@ -109,7 +109,7 @@ fn run(authority: &Authority) -> String {
     print(&producer.send(&Message::new("orders", "b0dy")).unwrap());
     put(&broker, 0..3);
     let seen = Seen::default();
-    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = noting_member_of(&client, &seen);
     seen.wait(4);
     print(&consumer);
     broker.cut_connections();

@@ -7,11 +7,9 @@ use rocketmq_sync::consumer::PushConsumerBuilder;
 use rocketmq_sync::testing::protocol::RemotingCommand;
 use rocketmq_sync::testing::protocol::body::{SubscriptionGroupConfig, TopicRouteData};
 use rocketmq_sync::testing::protocol::headers::PullMessageAnswer;
-use rocketmq_sync::{
-    Client, ConsumeFrom, Message, MessageQueue, Producer, PushConsumer, RequestCode, ResponseCode,
-};
+use rocketmq_sync::{Client, Message, MessageQueue, Producer, RequestCode, ResponseCode};
 
-use crate::support::{SOON, Seen, until};
+use crate::support::{self, SOON, Seen, client_with_routes_every, consumed, noting_member_of, put, until};
 use crate::wire::{Wire, message, messages, pull};
 
 fn cluster(brokers: usize) -> Cluster {
@@ -23,16 +21,7 @@ fn pair(cluster: &Cluster) -> (&Broker, &Broker) {
 }
 
 fn billing(cluster: &Cluster) -> PushConsumerBuilder {
-    PushConsumer::builder("billing")
-        .name_servers(cluster.name_server())
-        .subscribe("orders", "*")
-        .consume_from(ConsumeFrom::FirstOffset)
-}
-
-fn put(broker: &Broker, numbers: std::ops::Range<u32>) {
-    for n in numbers {
-        broker.put(&Message::new("orders", n.to_string())).unwrap();
-    }
+    support::billing().name_servers(cluster.name_server())
 }
 
 fn pulls(broker: &Broker) -> u64 {
@@ -49,10 +38,6 @@ fn suggest_the_slave(master: &Broker) {
     let group = SubscriptionGroupConfig { group_name: "billing".into(), broker_id: 1, ..Default::default() };
     tell(RequestCode::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, group.write());
     tell(RequestCode::UPDATE_BROKER_CONFIG, b"slaveReadEnable=true".to_vec());
-}
-
-fn is_consumed(broker: &Broker) {
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
 }
 
 #[test]
@@ -129,13 +114,7 @@ fn the_slave_is_read_while_the_master_is_away_and_the_master_again_afterwards() 
         .heartbeat_interval(Duration::from_secs(100))
         .start()
         .unwrap();
-    let consumer = PushConsumer::builder("billing")
-        .client(&client)
-        .subscribe("orders", "*")
-        .consume_from(ConsumeFrom::FirstOffset)
-        .consume_concurrently(seen.listener())
-        .start()
-        .unwrap();
+    let consumer = noting_member_of(&client, &seen);
     put(master, 0..100);
     seen.wait(100);
     assert_eq!(pulls(slave), 0);
@@ -146,16 +125,16 @@ fn the_slave_is_read_while_the_master_is_away_and_the_master_again_afterwards() 
     master.kill();
     consumer.resume();
     seen.wait(200);
-    is_consumed(slave);
+    consumed(slave);
     assert!(pulls(slave) > 0);
     let before = pulls(master);
 
     // What was committed at the slave meanwhile is told the master, without anything new.
     master.start().unwrap();
-    is_consumed(master);
+    consumed(master);
     put(master, 200..300);
     seen.wait(300);
-    is_consumed(master);
+    consumed(master);
     until("the master is read again", || pulls(master) > before);
     assert!(consumer.shutdown(SOON).is_clean());
     seen.assert_once(0..300);
@@ -176,25 +155,15 @@ fn a_group_begins_where_it_stood_with_only_the_slave_there() {
 
     let second = Seen::default();
     // Nothing tells this client that there is a master again but the route, which it asks for every 30 s by itself.
-    let client = Client::builder()
-        .name_servers(cluster.name_server())
-        .route_interval(Duration::from_millis(200))
-        .start()
-        .unwrap();
-    let consumer = PushConsumer::builder("billing")
-        .client(&client)
-        .subscribe("orders", "*")
-        .consume_from(ConsumeFrom::FirstOffset)
-        .consume_concurrently(second.listener())
-        .start()
-        .unwrap();
+    let client = client_with_routes_every(Duration::from_millis(200), cluster.name_server());
+    let consumer = noting_member_of(&client, &second);
     second.wait(30);
-    is_consumed(slave);
+    consumed(slave);
     master.start().unwrap();
-    is_consumed(master);
+    consumed(master);
     put(master, 80..90);
     second.wait(40);
-    is_consumed(master);
+    consumed(master);
     assert!(consumer.shutdown(SOON).is_clean());
     first.assert_once(0..50);
     second.assert_once(50..90);
@@ -212,7 +181,7 @@ fn a_group_is_read_from_the_broker_that_its_broker_suggests_and_commits_to_the_m
     until("the slave is read", || pulls(slave) > 0);
     put(master, 20..40);
     seen.wait(40);
-    is_consumed(master);
+    consumed(master);
     assert_eq!(slave.inspect().requests(RequestCode::UPDATE_CONSUMER_OFFSET), 0);
     // The slave has no such setting: it sends its readers back to the master, and that one to the slave again.
     assert!(consumer.shutdown(SOON).is_clean());
@@ -233,7 +202,7 @@ fn what_a_suggested_slave_refuses_is_read_from_the_master() {
     let consumer =
         billing(&cluster).pull_batch_size(1).consume_concurrently(seen.listener()).start().unwrap();
     seen.wait(100);
-    is_consumed(master);
+    consumed(master);
     refusal.wait_hits(1, SOON).unwrap();
     assert!(consumer.shutdown(SOON).is_clean());
     seen.assert_once(0..100);
@@ -274,7 +243,7 @@ fn masters_and_slaves_killed_in_turn_lose_nothing() {
     for slave in cluster.slaves() {
         let master = cluster.broker(slave.name()).unwrap();
         slave.wait(SOON, |state| state.depth("orders") == master.inspect().depth("orders")).unwrap();
-        is_consumed(slave);
+        consumed(slave);
     }
     assert!(consumer.shutdown(SOON).is_clean());
     let counts = seen.counts();

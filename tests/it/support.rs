@@ -25,6 +25,15 @@ pub fn orders_by_hand(queues: u32) -> Broker {
     Broker::builder().topic("orders", queues).clock(Clock::manual()).start().unwrap()
 }
 
+pub fn client_of(name_servers: String) -> Client {
+    Client::builder().name_servers(name_servers).start().unwrap()
+}
+
+/// A client that learns soon of what has changed.
+pub fn client_with_routes_every(interval: Duration, name_servers: String) -> Client {
+    Client::builder().name_servers(name_servers).route_interval(interval).start().unwrap()
+}
+
 /// A client whose timers run on the broker's clock.
 pub fn client_by_hand(broker: &Broker) -> Client {
     Client::builder().name_servers(broker.name_server()).clock(broker.clock().clone()).start().unwrap()
@@ -35,11 +44,39 @@ pub fn billing() -> PushConsumerBuilder {
     PushConsumer::builder("billing").subscribe("orders", "*").consume_from(ConsumeFrom::FirstOffset)
 }
 
+/// A member of `billing` that accepts whatever it sees.
+pub fn noting_member(broker: &Broker, seen: &Seen) -> PushConsumer {
+    billing().name_servers(broker.name_server()).consume_concurrently(seen.listener()).start().unwrap()
+}
+
+/// The same, with a client of one's own.
+pub fn noting_member_of(client: &Client, seen: &Seen) -> PushConsumer {
+    billing().client(client).consume_concurrently(seen.listener()).start().unwrap()
+}
+
 /// Stores messages with these numbers as bodies.
 pub fn put(broker: &Broker, numbers: std::ops::Range<u32>) {
     for n in numbers {
         broker.put(&Message::new("orders", n.to_string())).unwrap();
     }
+}
+
+/// The same, in so many queues by turns.
+pub fn put_in_turn(broker: &Broker, numbers: std::ops::Range<i32>, queues: i32) {
+    for n in numbers {
+        broker.put(&Message::new("orders", n.to_string()).queue(&queue(n % queues))).unwrap();
+    }
+}
+
+/// Waits until `billing` has committed all of `orders`.
+pub fn consumed(broker: &Broker) {
+    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+}
+
+/// The same, for a consumer whose commits are on the broker's clock.
+pub fn consumed_by_hand(broker: &Broker) {
+    let tenth = Duration::from_millis(100);
+    advance_until(broker.clock(), tenth, "all committed", || broker.inspect().lag("billing", "orders") == 0);
 }
 
 pub fn queue(id: i32) -> MessageQueue {
@@ -66,12 +103,29 @@ impl Seen {
         move |batch| seen.note(batch)
     }
 
+    /// For a listener that answers so, whatever it notes.
+    pub fn answering<A>(
+        &self,
+        answer: impl Fn(&Batch) -> A + Send + Sync + 'static,
+    ) -> impl Fn(&Batch) -> A + Send + Sync + 'static {
+        let seen = self.clone();
+        move |batch| {
+            seen.note(batch);
+            answer(batch)
+        }
+    }
+
     pub fn len(&self) -> usize {
         self.0.0.lock().unwrap().len()
     }
 
     pub fn messages(&self) -> Vec<MessageView> {
         self.0.0.lock().unwrap().clone()
+    }
+
+    /// In the order in which they were seen.
+    pub fn bodies(&self) -> Vec<String> {
+        self.0.0.lock().unwrap().iter().map(|message| body(message).to_owned()).collect()
     }
 
     /// How often each body was seen.

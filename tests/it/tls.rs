@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use crate::scenarios::certificates::Authority;
-use crate::support::{SOON, Seen, alone, billing, library_threads, put, until};
+use crate::support::{SOON, Seen, alone, consumed, library_threads, noting_member_of, put, until};
 use rocketmq_sync::broker::{Broker, BrokerBuilder, Cluster};
 use rocketmq_sync::{Client, Error, ErrorKind, Message, Producer, Tls};
 
@@ -48,11 +48,11 @@ fn a1_everything_works_encrypted_and_plain_works_as_ever() {
             producer.send(&Message::new("orders", n.to_string())).unwrap();
         }
         let seen = Seen::default();
-        let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+        let consumer = noting_member_of(&client, &seen);
         seen.wait(20);
         put(&broker, 20..40);
         seen.wait(40);
-        broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+        consumed(&broker);
         seen.assert_once(0..40);
         assert!(consumer.shutdown(SOON).is_clean());
     }
@@ -232,7 +232,7 @@ fn big_messages_pass_a_reader_that_is_slow() {
         senders.into_iter().for_each(|sender| sender.join().unwrap().unwrap());
     });
     let seen = Seen::default();
-    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = noting_member_of(&client, &seen);
     seen.wait(9);
     assert_eq!(seen.messages().iter().filter(|message| message.body() == body).count(), 8);
     assert!(consumer.shutdown(SOON).is_clean());
@@ -260,9 +260,9 @@ fn a_trickling_network_only_takes_longer() {
         producer.send(&Message::new("orders", n.to_string())).unwrap();
     }
     let seen = Seen::default();
-    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = noting_member_of(&client, &seen);
     seen.wait(10);
-    broker.wait(SOON, |state| state.lag("billing", "orders") == 0).unwrap();
+    consumed(&broker);
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
@@ -285,7 +285,7 @@ fn twenty_starts_and_stops_leave_no_thread_behind() {
         for round in 0..20 {
             let client = client(&broker, trusting(&authority)).unwrap();
             let seen = Seen::default();
-            let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+            let consumer = noting_member_of(&client, &seen);
             put(&broker, round..round + 1);
             seen.wait(1);
             let began = Instant::now();

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{SOON, Seen, advance_until, alone, billing, body, library_threads, until};
+use crate::support::{
+    SOON, Seen, advance_until, alone, billing, body, library_threads, noting_member_of, until,
+};
 use rocketmq_sync::broker::{Broker, Clock, Fault, Reaction};
 use rocketmq_sync::{
     Client, ConsumeFrom, ConsumeStatus, Message, Producer, PullConsumer, PushConsumer, RequestCode,
@@ -179,7 +181,7 @@ fn traces_that_cannot_be_stored_hold_nobody_up() {
     let client = traced(&broker);
     let producer = Producer::builder("shop").client(&client).start().unwrap();
     let seen = Seen::default();
-    let consumer = billing().client(&client).consume_concurrently(seen.listener()).start().unwrap();
+    let consumer = noting_member_of(&client, &seen);
     let silence =
         broker.fault(Fault::on(RequestCode::SEND_MESSAGE_V2, Reaction::Ignore).topic(TRACES).forever());
     producer.send(&Message::new("orders", "first")).unwrap();

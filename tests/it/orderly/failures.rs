@@ -4,34 +4,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use super::{Lanes, SECOND, SHORT, consumed, consumed_by_hand, start};
+use super::{Lanes, SECOND, SHORT, start};
 use crate::support::{
-    Gate, SOON, Seen, advance_until, billing, body, client_by_hand, next_event, orders, orders_by_hand, put,
-    queue, until,
+    Gate, SOON, Seen, advance_until, billing, body, client_by_hand, consumed, consumed_by_hand, next_event,
+    orders, orders_by_hand, put, put_in_turn, queue, until,
 };
 use rocketmq_sync::broker::{Fault, Reaction};
 use rocketmq_sync::consumer::Event;
-use rocketmq_sync::{ConsumeStatus, Message, RequestCode, ResponseCode, dead_letter_topic, retry_topic};
+use rocketmq_sync::{ConsumeStatus, RequestCode, ResponseCode, dead_letter_topic, retry_topic};
 
 #[test]
 fn a_message_that_is_not_accepted_holds_up_its_queue_and_no_other() {
     let broker = orders(2);
-    for n in 0..20 {
-        broker.put(&Message::new("orders", n.to_string()).queue(&queue(n % 2))).unwrap();
-    }
+    put_in_turn(&broker, 0..20, 2);
     let (lanes, seen) = (Lanes::default(), Seen::default());
-    let noting = seen.clone();
     let consumer = start(
         &broker,
-        lanes.listener(move |batch| {
-            noting.note(batch);
-            match body(&batch[0]) {
-                "4" if batch[0].reconsume_times() < 3 => ConsumeStatus::ReconsumeLater,
-                "8" if batch[0].reconsume_times() < 1 => ConsumeStatus::ReconsumeAfter(Duration::ZERO),
-                "10" if batch[0].reconsume_times() < 1 => panic!("counts as later"),
-                _ => ConsumeStatus::Success,
-            }
-        }),
+        lanes.listener(seen.answering(|batch| match body(&batch[0]) {
+            "4" if batch[0].reconsume_times() < 3 => ConsumeStatus::ReconsumeLater,
+            "8" if batch[0].reconsume_times() < 1 => ConsumeStatus::ReconsumeAfter(Duration::ZERO),
+            "10" if batch[0].reconsume_times() < 1 => panic!("counts as later"),
+            _ => ConsumeStatus::Success,
+        })),
     );
     // The panic leaves its lane marked.
     until("the panic", || seen.counts().get("10").is_some_and(|times| *times >= 1));
@@ -56,19 +50,15 @@ fn a_queue_waits_for_as_long_as_the_setting_or_the_answer_says() {
     let broker = orders_by_hand(1);
     put(&broker, 0..1);
     let seen = Seen::default();
-    let noting = seen.clone();
     let client = client_by_hand(&broker);
     let consumer = billing()
         .client(&client)
         .suspend_time(5 * SECOND)
-        .consume_orderly(move |batch| {
-            noting.note(batch);
-            match (body(&batch[0]), batch[0].reconsume_times()) {
-                ("0", 0) => ConsumeStatus::ReconsumeLater,
-                ("0", 1) => ConsumeStatus::ReconsumeAfter(20 * SECOND),
-                _ => ConsumeStatus::Success,
-            }
-        })
+        .consume_orderly(seen.answering(|batch| match (body(&batch[0]), batch[0].reconsume_times()) {
+            ("0", 0) => ConsumeStatus::ReconsumeLater,
+            ("0", 1) => ConsumeStatus::ReconsumeAfter(20 * SECOND),
+            _ => ConsumeStatus::Success,
+        }))
         .start()
         .unwrap();
     for (n, wait) in [(1, 5 * SECOND), (2, 20 * SECOND)] {
@@ -84,7 +74,7 @@ fn a_queue_waits_for_as_long_as_the_setting_or_the_answer_says() {
         broker.clock().advance(SHORT);
     }
     seen.wait(5);
-    assert_eq!(seen.messages().iter().map(body).collect::<Vec<_>>(), ["0", "0", "0", "1", "2"]);
+    assert_eq!(seen.bodies(), ["0", "0", "0", "1", "2"]);
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
@@ -93,22 +83,17 @@ fn l4_an_exhausted_message_becomes_a_dead_letter_with_its_count_and_the_queue_go
     let broker = orders(1);
     put(&broker, 0..3);
     let seen = Seen::default();
-    let noting = seen.clone();
     let consumer = billing()
         .name_servers(broker.name_server())
         .suspend_time(SHORT)
         .max_reconsume_times(2)
-        .consume_orderly(move |batch| {
-            noting.note(batch);
-            if body(&batch[0]) == "1" { Err("never") } else { Ok(()) }
-        })
+        .consume_orderly(seen.answering(|batch| if body(&batch[0]) == "1" { Err("never") } else { Ok(()) }))
         .start()
         .unwrap();
     let mut events = consumer.events();
     consumed(&broker);
     seen.wait(5);
-    let order: Vec<String> = seen.messages().iter().map(|message| body(message).to_owned()).collect();
-    assert_eq!(order, ["0", "1", "1", "1", "2"]);
+    assert_eq!(seen.bodies(), ["0", "1", "1", "1", "2"]);
     let dead = broker.inspect().messages(&dead_letter_topic("billing"));
     assert_eq!(dead.len(), 1);
     assert_eq!(
@@ -161,15 +146,11 @@ fn l4_an_exhausted_message_that_no_broker_takes_stays_here_and_holds_its_queue()
     let refused =
         broker.fault(Fault::on(RequestCode::SEND_MESSAGE, error).topic(retry_topic("billing")).times(2));
     let seen = Seen::default();
-    let noting = seen.clone();
     let client = client_by_hand(&broker);
     let consumer = billing()
         .client(&client)
         .max_reconsume_times(0)
-        .consume_orderly(move |batch| {
-            noting.note(batch);
-            if body(&batch[0]) == "0" { Err("never") } else { Ok(()) }
-        })
+        .consume_orderly(seen.answering(|batch| if body(&batch[0]) == "0" { Err("never") } else { Ok(()) }))
         .start()
         .unwrap();
     let mut events = consumer.events();
@@ -194,18 +175,17 @@ fn a_late_listener_is_told_so_and_its_answer_counts() {
     let broker = orders_by_hand(1);
     put(&broker, 0..2);
     let (seen, gate) = (Seen::default(), Gate::default());
-    let (noting, hold) = (seen.clone(), gate.clone());
+    let hold = gate.clone();
     let cancelled = Arc::new(AtomicU32::new(0));
     let noted = cancelled.clone();
     let client = client_by_hand(&broker);
     let consumer = billing()
         .client(&client)
         .consume_timeout(10 * SECOND)
-        .consume_orderly(move |batch| {
-            noting.note(batch);
+        .consume_orderly(seen.answering(move |batch| {
             hold.pass();
             noted.fetch_add(u32::from(batch.is_cancelled()), Ordering::SeqCst);
-        })
+        }))
         .start()
         .unwrap();
     let mut events = consumer.events();

@@ -3,20 +3,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::{
-    Lanes, SECOND, all_locked, as_another, consumed, consumed_by_hand, holder, start, waiting_for_lock,
-};
+use super::{Lanes, SECOND, all_locked, as_another, holder, start, waiting_for_lock};
 use crate::between::Between;
 use crate::support::{
-    Gate, SOON, Seen, advance_until, alone, billing, body, client_by_hand, library_threads, orders,
-    orders_by_hand, put, queue, until,
+    Gate, SOON, Seen, advance_until, alone, billing, client_by_hand, consumed, consumed_by_hand,
+    library_threads, orders, orders_by_hand, put, put_in_turn, queue, until,
 };
 use crate::wire::Wire;
 use rocketmq_sync::broker::{Fault, Lose, Reaction};
 use rocketmq_sync::consumer::Waiting;
 use rocketmq_sync::testing::protocol::RemotingCommand;
 use rocketmq_sync::testing::protocol::body::{LockBatchAnswer, LockBatchRequest};
-use rocketmq_sync::{ConsumeStatus, Message, RequestCode, ResponseCode};
+use rocketmq_sync::{ConsumeStatus, RequestCode, ResponseCode};
 
 #[test]
 fn a_lock_that_another_member_holds_is_waited_for_and_the_reason_is_visible() {
@@ -24,11 +22,7 @@ fn a_lock_that_another_member_holds_is_waited_for_and_the_reason_is_visible() {
     put(&broker, 0..3);
     assert!(as_another(&broker, RequestCode::LOCK_BATCH_MQ));
     let seen = Seen::default();
-    let noting = seen.clone();
-    let consumer = start(&broker, move |batch| {
-        noting.note(batch);
-        ConsumeStatus::Success
-    });
+    let consumer = start(&broker, seen.answering(|_| ConsumeStatus::Success));
     assert!(waiting_for_lock(&consumer), "{:?}", consumer.stats());
     assert!(consumer.assignment().iter().all(|owned| owned.topic() != "orders"));
     broker.wait(SOON, |state| state.requests(RequestCode::LOCK_BATCH_MQ) > 4).unwrap();
@@ -64,9 +58,7 @@ fn l7_the_answer_to_a_lock_is_read_for_what_it_says() {
         }
     });
     broker.advertise_as(&between.address);
-    for n in 0..20 {
-        broker.put(&Message::new("orders", n.to_string()).queue(&queue(n % 2))).unwrap();
-    }
+    put_in_turn(&broker, 0..20, 2);
     let lanes = Lanes::default();
     let consumer = start(&broker, lanes.listener(|_| ConsumeStatus::Success));
     consumed(&broker);
@@ -80,10 +72,8 @@ fn l7_the_answer_to_a_lock_is_read_for_what_it_says() {
 fn l2_locks_are_renewed_in_time_and_without_renewal_nothing_starts() {
     let broker = orders_by_hand(1);
     let seen = Seen::default();
-    let noting = seen.clone();
     let client = client_by_hand(&broker);
-    let consumer =
-        billing().client(&client).consume_orderly(move |batch| noting.note(batch)).start().unwrap();
+    let consumer = billing().client(&client).consume_orderly(seen.listener()).start().unwrap();
     let requests = || broker.inspect().requests(RequestCode::LOCK_BATCH_MQ);
     for n in 0..15 {
         let before = requests();
@@ -116,14 +106,11 @@ fn r12_a_call_in_order_that_takes_ten_minutes_keeps_its_queue() {
     let began = broker.clock().now();
     let client = client_by_hand(&broker);
     let (seen, gate) = (Seen::default(), Gate::default());
-    let (noting, hold) = (seen.clone(), gate.clone());
+    let hold = gate.clone();
     let consumer = billing()
         .client(&client)
         .consume_timeout(3600 * SECOND)
-        .consume_orderly(move |batch| {
-            noting.note(batch);
-            hold.pass();
-        })
+        .consume_orderly(seen.answering(move |_| hold.pass()))
         .start()
         .unwrap();
     put(&broker, 0..3);
@@ -153,17 +140,16 @@ fn a_refused_renewal_ends_the_generation_and_nothing_of_it_is_committed() {
     let broker = orders_by_hand(1);
     put(&broker, 0..2);
     let (seen, gate) = (Seen::default(), Gate::default());
-    let (noting, hold) = (seen.clone(), gate.clone());
+    let hold = gate.clone();
     let client = client_by_hand(&broker);
     let cancelled = Arc::new(AtomicU32::new(0));
     let noted = cancelled.clone();
     let consumer = billing()
         .client(&client)
-        .consume_orderly(move |batch| {
-            noting.note(batch);
+        .consume_orderly(seen.answering(move |batch| {
             hold.pass();
             noted.fetch_add(u32::from(batch.is_cancelled()), Ordering::SeqCst);
-        })
+        }))
         .start()
         .unwrap();
     gate.wait_for(1);
@@ -191,7 +177,7 @@ fn a_refused_renewal_ends_the_generation_and_nothing_of_it_is_committed() {
     assert_eq!(seen.len(), 1);
     as_another(&broker, RequestCode::UNLOCK_BATCH_MQ);
     advance_until(broker.clock(), SECOND, "it starts anew", || seen.len() == 3);
-    assert_eq!(seen.messages().iter().map(body).collect::<Vec<_>>(), ["0", "0", "1"]);
+    assert_eq!(seen.bodies(), ["0", "0", "1"]);
     assert!(consumer.shutdown(SOON).is_clean());
 }
 
@@ -200,11 +186,7 @@ fn a_broker_that_forgot_its_locks_is_asked_before_anything_starts_again() {
     let broker = orders(1);
     put(&broker, 0..3);
     let seen = Seen::default();
-    let noting = seen.clone();
-    let consumer = start(&broker, move |batch| {
-        noting.note(batch);
-        ConsumeStatus::Success
-    });
+    let consumer = start(&broker, seen.answering(|_| ConsumeStatus::Success));
     seen.wait(3);
     consumed(&broker);
     let refusal = broker

@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
-use super::{Lanes, SECOND, as_another, consumed, holder, start};
+use super::{Lanes, SECOND, as_another, holder, start};
 use crate::support::{
-    Gate, SOON, Seen, advance_until, billing, body, client_by_hand, orders, orders_by_hand, put, queue, until,
+    Gate, SOON, Seen, advance_until, billing, client_by_hand, consumed, orders, orders_by_hand, put,
+    put_in_turn, queue, until,
 };
 use crate::wire::Wire;
 use rocketmq_sync::broker::{Broker, Fault, Lose, Reaction};
@@ -24,9 +25,7 @@ fn l6_a_queue_goes_to_another_member_without_overlap_when_its_call_is_over() {
             ConsumeStatus::Success
         }),
     );
-    for n in 0..20 {
-        broker.put(&Message::new("orders", n.to_string()).queue(&queue(n % 2))).unwrap();
-    }
+    put_in_turn(&broker, 0..20, 2);
     gate.wait_for(2);
     let second = start(&broker, lanes.listener(|_| ConsumeStatus::Success));
     until("one is given up", || {
@@ -67,9 +66,7 @@ fn l6_who_leaves_commits_and_unlocks_so_that_another_has_the_queue_at_once() {
     let begun = Instant::now();
     until("the other has both", || has(&second) == 2);
     assert!(begun.elapsed() < 5 * SECOND, "not after the locks have expired: {:?}", begun.elapsed());
-    for n in 0..10 {
-        broker.put(&Message::new("orders", n.to_string()).queue(&queue(n % 2))).unwrap();
-    }
+    put_in_turn(&broker, 0..10, 2);
     consumed(&broker);
     lanes.assert_all(5);
     assert!(second.shutdown(SOON).is_clean());
@@ -108,9 +105,7 @@ fn a_killed_members_queue_comes_when_its_lock_has_expired() {
     assert!(as_another(&broker, RequestCode::LOCK_BATCH_MQ));
     let seen = Seen::default();
     let client = client_by_hand(&broker);
-    let noting = seen.clone();
-    let consumer =
-        billing().client(&client).consume_orderly(move |batch| noting.note(batch)).start().unwrap();
+    let consumer = billing().client(&client).consume_orderly(seen.listener()).start().unwrap();
     let begun = broker.clock().now();
     advance_until(broker.clock(), SECOND, "its lock has expired", || seen.len() == 2);
     let waited = broker.clock().now().duration_since(begun).unwrap();
@@ -124,12 +119,14 @@ fn who_comes_back_after_another_member_starts_from_where_that_one_was() {
     let broker = orders(1);
     put(&broker, 0..4);
     let (seen, gate) = (Seen::default(), Gate::default());
-    let (noting, hold) = (seen.clone(), gate.clone());
-    let consumer = start(&broker, move |batch| {
-        noting.note(batch);
-        hold.pass();
-        ConsumeStatus::Success
-    });
+    let hold = gate.clone();
+    let consumer = start(
+        &broker,
+        seen.answering(move |_| {
+            hold.pass();
+            ConsumeStatus::Success
+        }),
+    );
     gate.wait_for(1);
     let error = Reaction::Reply(ResponseCode::SYSTEM_ERROR);
     let ours = consumer.client().client_id().to_owned();
@@ -150,6 +147,6 @@ fn who_comes_back_after_another_member_starts_from_where_that_one_was() {
     gate.open();
     seen.wait(2);
     consumed(&broker);
-    assert_eq!(seen.messages().iter().map(body).collect::<Vec<_>>(), ["0", "3"]);
+    assert_eq!(seen.bodies(), ["0", "3"]);
     assert!(consumer.shutdown(SOON).is_clean());
 }

@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::{Lanes, SHORT, all_locked, consumed, start};
+use super::{Lanes, SHORT, all_locked, start};
 use crate::support::{
-    Gate, SOON, Seen, billing, body, client_by_hand, orders, orders_by_hand, put, queue, until,
+    Gate, SOON, Seen, billing, body, client_by_hand, consumed, orders, orders_by_hand, put, put_in_turn,
+    queue, until,
 };
 use crate::wire::Wire;
 use rocketmq_sync::broker::{Fault, Lose, Reaction, RequestRecord};
@@ -17,9 +18,7 @@ use rocketmq_sync::{
 #[test]
 fn l1_each_queue_is_consumed_in_order_by_one_call_at_a_time() {
     let broker = orders_by_hand(4);
-    for n in 0..400 {
-        broker.put(&Message::new("orders", n.to_string()).queue(&queue(n % 4))).unwrap();
-    }
+    put_in_turn(&broker, 0..400, 4);
     let lanes = Lanes::default();
     let client = client_by_hand(&broker);
     let consumer = billing()
@@ -73,11 +72,7 @@ fn l9_messages_of_one_key_stay_in_one_queue_and_in_order() {
         }
     }
     let seen = Seen::default();
-    let noting = seen.clone();
-    let consumer = start(&broker, move |batch| {
-        noting.note(batch);
-        ConsumeStatus::Success
-    });
+    let consumer = start(&broker, seen.answering(|_| ConsumeStatus::Success));
     consumed(&broker);
     seen.wait(15);
     let messages = seen.messages();
@@ -138,11 +133,7 @@ fn o3_a_second_read_of_the_offset_that_fails_moves_nothing() {
     let unread = Fault::on(RequestCode::QUERY_CONSUMER_OFFSET, error).topic("orders").skip(1).times(3);
     let unread = broker.fault(unread);
     let seen = Seen::default();
-    let noting = seen.clone();
-    let consumer = start(&broker, move |batch| {
-        noting.note(batch);
-        ConsumeStatus::Success
-    });
+    let consumer = start(&broker, seen.answering(|_| ConsumeStatus::Success));
     seen.wait(5);
     consumed(&broker);
     assert_eq!((reads() - already, unread.hits()), (1, 0), "the offset is read once");
@@ -159,14 +150,16 @@ fn o12_a_reset_waits_for_the_call_and_goes_on_in_order_under_the_same_lock() {
     let broker = orders(1);
     put(&broker, 0..6);
     let (seen, gate) = (Seen::default(), Gate::default());
-    let (noting, hold) = (seen.clone(), gate.clone());
-    let consumer = start(&broker, move |batch| {
-        noting.note(batch);
-        if body(&batch[0]) == "3" {
-            hold.pass();
-        }
-        ConsumeStatus::Success
-    });
+    let hold = gate.clone();
+    let consumer = start(
+        &broker,
+        seen.answering(move |batch| {
+            if body(&batch[0]) == "3" {
+                hold.pass();
+            }
+            ConsumeStatus::Success
+        }),
+    );
     gate.wait_for(1);
     let header = rocketmq_sync::testing::protocol::headers::ResetOffset {
         topic: "orders".into(),
@@ -187,8 +180,7 @@ fn o12_a_reset_waits_for_the_call_and_goes_on_in_order_under_the_same_lock() {
     assert_eq!(seen.len(), 4);
     gate.open();
     seen.wait(10);
-    let order: Vec<String> = seen.messages().iter().map(|message| body(message).to_owned()).collect();
-    assert_eq!(order, ["0", "1", "2", "3", "0", "1", "2", "3", "4", "5"]);
+    assert_eq!(seen.bodies(), ["0", "1", "2", "3", "0", "1", "2", "3", "4", "5"]);
     assert_eq!(broker.inspect().requests(RequestCode::UNLOCK_BATCH_MQ), 0);
     assert!(consumer.shutdown(SOON).is_clean());
 }
@@ -197,25 +189,21 @@ fn o12_a_reset_waits_for_the_call_and_goes_on_in_order_under_the_same_lock() {
 fn broadcasting_in_order_needs_no_lock_and_gives_up_what_fails() {
     let broker = orders(2);
     let start = |lanes: &Lanes, seen: &Seen| {
-        let noting = seen.clone();
         billing()
             .name_servers(broker.name_server())
             .message_model(MessageModel::Broadcasting)
             .local_offsets(LocalOffsets::Memory)
             .suspend_time(SHORT)
             .max_reconsume_times(2)
-            .consume_orderly(lanes.listener(move |batch| {
-                noting.note(batch);
+            .consume_orderly(lanes.listener(seen.answering(|batch| {
                 if body(&batch[0]) == "4" { ConsumeStatus::ReconsumeLater } else { ConsumeStatus::Success }
-            }))
+            })))
             .start()
             .unwrap()
     };
     let all: Vec<(Lanes, Seen)> = (0..2).map(|_| Default::default()).collect();
     let members: Vec<PushConsumer> = all.iter().map(|(lanes, seen)| start(lanes, seen)).collect();
-    for n in 0..20 {
-        broker.put(&Message::new("orders", n.to_string()).queue(&queue(n % 2))).unwrap();
-    }
+    put_in_turn(&broker, 0..20, 2);
     for ((lanes, seen), member) in all.iter().zip(&members) {
         seen.wait(22);
         until("all but the one", || member.stats().succeeded == 19);

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use super::{committed, member, numbers, rest, some, sorted};
 use crate::support::{
-    SOON, advance_until, client_by_hand, next_event, orders, orders_by_hand, put, queue, until,
+    SOON, advance_until, client_by_hand, client_of, next_event, orders, orders_by_hand, put, queue, until,
 };
 use rocketmq_sync::broker::{Fault, Reaction};
 use rocketmq_sync::consumer::{Event, LocalOffsets};
-use rocketmq_sync::{Client, ConsumeFrom, ErrorKind, MessageModel, PullConsumer, RequestCode, ResponseCode};
+use rocketmq_sync::{ConsumeFrom, ErrorKind, MessageModel, PullConsumer, RequestCode, ResponseCode};
 
 #[test]
 fn a_poll_commits_what_earlier_polls_handed_out() {
@@ -81,7 +81,7 @@ fn a_revoked_queue_is_committed_as_far_as_it_was_handed_out() {
 fn a_program_that_commits_has_a_moment_for_it_when_a_queue_goes() {
     let broker = orders(1);
     put(&broker, 0..10);
-    let client = Client::builder().name_servers(broker.name_server()).start().unwrap();
+    let client = client_of(broker.name_server());
     let mine = member(&broker).start().unwrap();
     assert_eq!(numbers(&some(&mine)).len(), 10);
     // Whoever sorts first gets the only queue.

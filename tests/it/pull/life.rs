@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::{member, numbers, rest, some, sorted};
-use crate::support::{SOON, advance_until, client_by_hand, orders, orders_by_hand, put, queue, until};
+use crate::support::{
+    SOON, advance_until, client_by_hand, client_of, orders, orders_by_hand, put, queue, until,
+};
 use crate::wire::Wire;
 use rocketmq_sync::testing::protocol::headers::GetConsumerRunningInfo;
 use rocketmq_sync::{
@@ -84,7 +86,7 @@ fn a_missing_topic_fails_the_start_and_missing_dead_letters_do_not() {
 #[test]
 fn poll_fails_when_every_queue_does() {
     let broker = orders(2);
-    let client = Client::builder().name_servers(broker.name_server()).start().unwrap();
+    let client = client_of(broker.name_server());
     let consumer = member(&broker).start().unwrap();
     assert!(consumer.poll(Duration::from_millis(20)).unwrap().is_empty());
     broker.kill();

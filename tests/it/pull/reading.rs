@@ -4,9 +4,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use super::{committed, member, numbers, reader, rest, some, sorted};
-use crate::support::{SOON, body, orders, put, queue, until};
+use crate::support::{SOON, body, client_of, orders, put, queue, until};
 use rocketmq_sync::consumer::Waiting;
-use rocketmq_sync::{Client, ConsumeFrom, Message, PullConsumer, RequestCode, TOOLS_GROUP};
+use rocketmq_sync::{ConsumeFrom, Message, PullConsumer, RequestCode, TOOLS_GROUP};
 
 #[test]
 fn everything_is_read_to_the_end_and_committed_when_it_is_said() {
@@ -75,7 +75,7 @@ fn a_filter_is_kept_to_without_a_membership() {
 #[test]
 fn compressed_bodies_are_read() {
     let broker = orders(1);
-    let client = Client::builder().name_servers(broker.name_server()).start().unwrap();
+    let client = client_of(broker.name_server());
     let producer = rocketmq_sync::Producer::builder("shop").client(&client).start().unwrap();
     let long = "x".repeat(20_000);
     producer.send(&Message::new("orders", long.as_str())).unwrap();
