@@ -163,21 +163,27 @@ impl World {
                 let one = &self.brokers[broker].queues[queue];
                 let (max, committed, place) = (one.max(), self.stored(broker, queue), one.ledger);
                 let topic = one.queue.topic().to_owned();
-                let owners = self
+                let owners: Vec<u64> = self
                     .members
                     .iter()
                     .flatten()
                     .flat_map(|member| member.owned.values())
                     .filter(|owned| *owned.queue() == one.queue && !owned.is_closed())
-                    .count();
-                if self.ledger.low(place) < max || owners != 1 {
+                    .map(|owned| owned.id())
+                    .collect();
+                let [owner] = owners[..] else { return false };
+                if self.ledger.low(place) < max {
                     return false;
                 }
                 if self.last_words && committed != Some(max) && topic != RETRY_TOPIC {
                     // A member that did not know that it had lost the queue may have taken back what its owner had
                     // committed, who commits again with the next message. And one that had finished messages which
-                    // the broker lost with its end may have left an offset that the queue has to grow up to.
-                    if committed > Some(max) || self.ledger.may_mend(place, self.now) {
+                    // the broker lost with its end may have left an offset that the queue has to grow up to. And a
+                    // program that commits has nothing to commit where nothing was ever stored and it began at the end.
+                    let began_at_end = self.plan.polled == Some(false)
+                        && committed.is_none()
+                        && self.ledger.start_of(owner) == max;
+                    if committed > Some(max) || began_at_end || self.ledger.may_mend(place, self.now) {
                         self.send_message(broker, queue, "a");
                     }
                     return false;
