@@ -412,12 +412,13 @@ impl Ledger {
             if one.sent_elsewhere {
                 continue;
             }
-            let kept = one.handed.kept();
-            let low = advance(&one.finished, &mut one.low, one.start);
-            let (queue, low) = (one.queue, kept.as_ref().map_or(low, |(known, _)| *known));
+            let kept = one.handed.kept().unwrap_or_else(|| one.accepted.clone());
+            // What it has committed is beyond all of that, or it says that it has not.
+            let Some(past) = kept.iter().max().map(|last| last + 1) else { continue };
+            let queue = one.queue;
             let stored = stored(&self.queues[queue].queue);
-            let arrived = self.arrived.get(&(member, queue)).is_some_and(|(_, word)| *word >= Some(low));
-            if arrived && stored.is_none_or(|stored| stored < low) {
+            let arrived = self.arrived.get(&(member, queue)).is_some_and(|(_, word)| *word >= Some(past));
+            if arrived && stored.is_none_or(|stored| stored < past) {
                 // The last word of a former owner has come later than that of this one, or an earlier one of this one
                 // that was long under way, be it over a connection that was lost or with a pull.
                 continue;
@@ -432,8 +433,7 @@ impl Ledger {
             // One that was told where to go on, and still waits for a listener, goes on there whoever owned it since.
             let awaited = self.targets.keys().any(|(other, of)| *of == queue && *other != member);
             if !shared && !awaited && self.latest(member, queue) == Some(*id) {
-                let accepted =
-                    kept.map_or_else(|| one.accepted.clone(), |(_, kept)| kept).into_iter().collect();
+                let accepted = kept.into_iter().collect();
                 self.fences.insert(queue, Fence { since: now, accepted, member });
             }
         }

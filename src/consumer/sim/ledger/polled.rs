@@ -14,9 +14,9 @@ pub(super) struct Handed {
 
 impl Handed {
     /// What will not come again after a clean end.
-    pub(super) fn kept(&self) -> Option<(i64, Vec<i64>)> {
+    pub(super) fn kept(&self) -> Option<Vec<i64>> {
         let known = self.known?;
-        Some((known, self.offsets.iter().copied().filter(|offset| *offset < known).collect()))
+        Some(self.offsets.iter().copied().filter(|offset| *offset < known).collect())
     }
 }
 
