@@ -54,6 +54,8 @@ pub enum Action {
     },
     /// Close the process queue: nothing new starts. [`Assignment::drained`] follows.
     Close,
+    /// Make another process queue that goes on where the closed one is, with all that is known of that one.
+    Renew,
     /// Commit, and report through [`Assignment::committed`].
     Commit(Offset),
     /// Ask the broker for the queue; the answer comes back through [`Assignment::locked`].
@@ -104,8 +106,8 @@ pub struct Assignment {
     look_again: Option<Instant>,
     /// Of a queue that is consumed only with the broker's lock.
     lock: Option<Lock>,
-    /// If the program commits: where the queue began, unless that is what is stored. Whatever the broker holds, it is not
-    /// committed before the program says so.
+    /// If the program commits: where the queue began, unless that is what is stored, until the program says something.
+    /// Whatever the broker holds, it is not committed before.
     begun: Option<Offset>,
     /// The program went elsewhere while a commit was out: what that stores is not what it is compared with.
     stale: bool,
@@ -193,6 +195,14 @@ impl Assignment {
         match &self.phase {
             Phase::Draining(ending) | Phase::Committing { ending, .. } => !ending.stays,
             Phase::Verifying { .. } | Phase::Unlocking { .. } | Phase::Gone => true,
+            _ => false,
+        }
+    }
+
+    /// Whether it was told where to go on, and does not yet.
+    pub fn is_sent_elsewhere(&self) -> bool {
+        match &self.phase {
+            Phase::Draining(ending) | Phase::Committing { ending, .. } => ending.target.is_some(),
             _ => false,
         }
     }

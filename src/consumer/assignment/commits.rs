@@ -11,6 +11,7 @@ impl Assignment {
         if self.phase != Phase::Active || self.in_flight.is_some() {
             return Vec::new();
         }
+        self.begun = None;
         self.send_commit(offset)
     }
 
@@ -61,6 +62,9 @@ impl Assignment {
             self.look_again = Some(now + LATE);
         }
         match (self.phase.clone(), answer) {
+            (Phase::Committing { ending, .. }, answer) if ending.taken => {
+                self.after_commit(ending, answer.err())
+            }
             // A send-back may have been confirmed meanwhile, and with it all that had waited behind its message. Of a
             // revoked queue that is too late: there is a new owner.
             (Phase::Committing { offset, ending, .. }, Ok(()))
@@ -93,7 +97,8 @@ impl Assignment {
             }
             // The first commit of a revoked queue waited for an older one.
             (Phase::Draining(ending), _)
-                if self.lock.is_none() && ending.first.is_some_and(|first| sent < first) =>
+                if self.lock.is_none()
+                    && ending.first.is_some_and(|first| sent < first && self.is_news(first)) =>
             {
                 let first = ending.first.map_or(watermark, |first| first.max(watermark));
                 self.phase = Phase::Draining(Ending { first: Some(first), ..ending });

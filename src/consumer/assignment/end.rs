@@ -19,7 +19,8 @@ pub(super) struct Ending {
     pub(super) target: Option<(Offset, StartReason)>,
     /// It stays ours.
     pub(super) stays: bool,
-    /// Another member has its lock, or its broker has lost what was consumed: nothing is committed.
+    /// Another member has its lock, or its broker has lost what was consumed, or the program has gone elsewhere: nothing
+    /// more is committed.
     pub(super) taken: bool,
     /// Why its last commit was refused the last time.
     pub(super) refused: Option<String>,
@@ -71,9 +72,6 @@ impl Assignment {
 
     /// The offset was set from outside. What was pulled is dropped, and nothing of it is committed any more.
     pub fn reset(&mut self, to: Offset, reason: StartReason, by: Instant) -> Vec<Action> {
-        if self.policy.by_hand && reason != StartReason::Reset {
-            return self.go_to(to, reason);
-        }
         match self.phase.clone() {
             Phase::Active => {
                 self.distrust();
@@ -93,7 +91,7 @@ impl Assignment {
                 self.commit_target(to)
             }
             Phase::Committing { ending, .. } => {
-                self.commit(to, Ending { target: Some((to, reason)), ..ending })
+                self.commit(to, Ending { target: Some((to, reason)), taken: false, ..ending })
             }
             Phase::Settling { .. } | Phase::Resolving { .. } | Phase::AskAgain { .. } => {
                 self.commit(to, Ending { target: Some((to, reason)), ..Ending::new(by, true) })
@@ -101,6 +99,19 @@ impl Assignment {
             // Who does not have it, or not any more, leaves it to who has.
             Phase::Locking { .. } | Phase::Unlocking { .. } | Phase::Gone => Vec::new(),
         }
+    }
+
+    /// The broker does not have what was asked for. As [`reset`](Self::reset), but if the program commits, that is not
+    /// committed: what it has of the queue, it still has. `watermark` is what it has said last.
+    pub fn correct(&mut self, to: Offset, by: Instant, watermark: Offset) -> Vec<Action> {
+        if !self.policy.by_hand {
+            return self.reset(to, StartReason::Corrected, by);
+        }
+        let actions = self.go_to(to, StartReason::Corrected);
+        if self.phase == Phase::Active {
+            self.begun = Some(watermark.min(to));
+        }
+        actions
     }
 
     /// The program goes elsewhere in a queue that it polls: nothing of what was fetched is running, so that it goes on
@@ -129,6 +140,13 @@ impl Assignment {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// The process queue of a program that polls must be made anew: as [`rebuild`](Self::rebuild), but nothing of it is
+    /// running, and what the program has of it, it still has. How far that is done, and what is stored, holds for the new
+    /// one as well.
+    pub fn renew(&mut self) -> Vec<Action> {
+        if self.phase == Phase::Active { vec![Action::Close, Action::Renew] } else { Vec::new() }
     }
 
     /// The process queue must be made anew, at its watermark.
@@ -219,6 +237,14 @@ impl Assignment {
                 let by = ending.by.min(now + COMMIT_TIME);
                 self.phase = Phase::Verifying { first, end: watermark, by, again: None };
                 vec![Action::Ask(Ask::Stored)]
+            }
+            // The program has gone elsewhere since, and has not said anything there: the commit that is out is awaited,
+            // and none follows it.
+            (None, _) if self.stale && !self.is_news(watermark) => {
+                let offset = self.in_flight.unwrap_or(watermark);
+                let ending = Ending { taken: true, ..ending };
+                self.phase = Phase::Committing { offset, ending, again: None };
+                Vec::new()
             }
             (None, _) => self.commit(watermark, ending),
         }

@@ -44,22 +44,30 @@ pub(in crate::consumer) struct Stub {
     rebuilt: Mutex<Vec<u64>>,
     readied: AtomicUsize,
     unlocks: AtomicUsize,
+    /// Of one that a program polls.
+    auto: Option<bool>,
+    owned: Mutex<Option<Arc<ProcessQueue>>>,
 }
 
 impl Stub {
     pub(in crate::consumer) fn new() -> Arc<Self> {
-        Self::with(settings())
+        Arc::new(Self::with(settings()))
+    }
+
+    /// The same, polled by a program that commits.
+    pub(in crate::consumer) fn polled_by_hand() -> Arc<Self> {
+        Arc::new(Self { auto: Some(false), ..Self::with(settings()) })
     }
 
     /// The same, consumed in order.
     pub(in crate::consumer) fn in_order() -> Arc<Self> {
         let order = Some(InOrder { suspend_time: Duration::from_secs(1), locks: true });
-        Self::with(Settings { order, ..settings() })
+        Arc::new(Self::with(Settings { order, ..settings() }))
     }
 
-    fn with(settings: Settings) -> Arc<Self> {
+    fn with(settings: Settings) -> Self {
         let subscription = Subscription::parse("orders", &Filter::all(), 1).expect("everything is a filter");
-        Arc::new(Self {
+        Self {
             group: "billing".into(),
             namespace: Namespace::default(),
             settings,
@@ -77,7 +85,9 @@ impl Stub {
             rebuilt: Mutex::default(),
             readied: AtomicUsize::new(0),
             unlocks: AtomicUsize::new(0),
-        })
+            auto: None,
+            owned: Mutex::default(),
+        }
     }
 
     pub(in crate::consumer) fn budget_for_test(&self) -> Arc<Budget> {
@@ -340,12 +350,20 @@ impl Outside for Stub {
 
     fn cancel_listeners(&self) {}
 
-    fn own(&self, _: &Arc<ProcessQueue>) {}
+    fn polled(&self) -> Option<bool> {
+        self.auto
+    }
 
-    fn disown(&self, _: &ProcessQueue) {}
+    fn own(&self, queue: &Arc<ProcessQueue>) {
+        *self.owned.lock() = Some(queue.clone());
+    }
+
+    fn disown(&self, _: &ProcessQueue) {
+        *self.owned.lock() = None;
+    }
 
     fn owned(&self) -> Vec<Arc<ProcessQueue>> {
-        Vec::new()
+        self.owned.lock().iter().cloned().collect()
     }
 
     fn wait_for_start(&self, _: &MessageQueue, _: Option<Waiting>) {}

@@ -49,6 +49,28 @@ impl ProcessQueue {
         self
     }
 
+    /// Its messages are polled, and the program commits. It goes on where `former` has ended, which is closed: what the
+    /// program has got of that one and not committed, it has still got.
+    #[must_use]
+    pub fn instead_of(self, former: &Self) -> Self {
+        let known = former.runs.lock().polled;
+        self.runs.lock().polled = known;
+        self
+    }
+
+    /// As [`instead_of`](Self::instead_of), but it begins where the broker has something to go on with. Nothing else of
+    /// what is skipped is to be committed than what the program has.
+    #[must_use]
+    pub fn corrected_from(self, former: &Self) -> Self {
+        let (begin, known) = (self.watermark(), former.runs.lock().polled);
+        self.runs.lock().polled = known.map(|known| {
+            let (handed, allowed) = (known.handed.min(begin), known.allowed.min(begin));
+            let start = if handed > allowed { allowed } else { begin };
+            Polled { start, handed, allowed, auto: false }
+        });
+        self
+    }
+
     /// Hands out the rest of the oldest run, or what of it is below `limit`. `None` when there is nothing: then the
     /// queue is off the ready list.
     pub fn hand_out(&self, limit: Option<Offset>) -> Option<HandedOut> {
@@ -110,6 +132,18 @@ impl ProcessQueue {
         }
     }
 
+    /// The program has said that of one that this one goes on for. Whether it holds: not for what comes again.
+    pub fn hear(&self, offset: Offset) -> bool {
+        let mut runs = self.runs.lock();
+        match &mut runs.polled {
+            Some(polled) if !polled.auto => {
+                polled.allowed = offset;
+                true
+            }
+            _ => offset <= runs.committable(),
+        }
+    }
+
     /// Up to where it may be committed. Looks at the runs first, so that it is exact.
     pub fn committable(&self) -> Offset {
         let mut runs = self.runs.lock();
@@ -125,8 +159,9 @@ impl ProcessQueue {
     /// Where it goes on, if it is made anew. What a program has got that commits itself does not come again. Otherwise
     /// what it has got last does: nobody could tell any more when it is done with that.
     pub fn polled_position(&self) -> Option<Offset> {
-        let auto = self.runs.lock().polled.map(|polled| polled.auto)?;
-        Some(if auto { self.committable() } else { self.exact_watermark() })
+        let polled = self.runs.lock().polled?;
+        let may_be_at_work = polled.auto && polled.handed > polled.allowed;
+        Some(if may_be_at_work { polled.allowed } else { self.exact_watermark() })
     }
 }
 
@@ -223,6 +258,62 @@ mod tests {
             let (settled, _) = queue.close();
             assert!(settled.drained && queue.hand_out(None).is_none() && queue.step_back().is_none());
             assert_eq!(queue.committable(), committable);
+        }
+    }
+
+    /// Another one of the same queue, which begins there.
+    fn next(begin: i64) -> ProcessQueue {
+        let limits = Limits { messages: 10, bytes: 1 << 20, span: 100 };
+        let name = MessageQueue::new("orders", "broker-a", 0);
+        ProcessQueue::new(name, at(begin), limits, Stub::new().budget_for_test())
+    }
+
+    #[test]
+    fn one_made_anew_knows_what_the_program_has_and_what_it_has_said() {
+        let former = queue(false);
+        former.hand_out(Some(at(14))).unwrap();
+        former.close();
+        assert_eq!(former.polled_position(), Some(at(14)), "that does not come again");
+        let anew = next(14).instead_of(&former);
+        assert_eq!((anew.committable(), anew.waits_for_commit()), (at(10), true));
+        assert!(anew.hear(at(12)), "which it said to the former one");
+        assert_eq!((anew.committable(), anew.waits_for_commit()), (at(12), true));
+        assert_eq!(anew.allow_all().0, Some(at(14)));
+        assert_eq!((anew.committable(), anew.waits_for_commit()), (at(14), false));
+        let once_more = next(14).instead_of(&anew);
+        assert_eq!(once_more.allow_all().0, Some(at(14)), "which may not be stored yet");
+    }
+
+    #[test]
+    fn what_comes_again_of_one_made_anew_is_not_done() {
+        let former = queue(true);
+        former.hand_out(Some(at(12))).unwrap();
+        former.allow_all();
+        former.hand_out(Some(at(14))).unwrap();
+        former.close();
+        assert_eq!(former.polled_position(), Some(at(12)));
+        let anew = next(12).polled(true);
+        assert!(anew.hear(at(12)) && !anew.hear(at(14)));
+        assert_eq!(anew.committable(), at(12));
+    }
+
+    #[test]
+    fn a_correction_leaves_the_program_what_it_has() {
+        // Where it goes on; what it has said before; what may be committed then, and once it has said that all is done.
+        for (begin, said, committable, all) in [
+            (12, None, 10, Some(12)),
+            (30, None, 10, Some(30)),
+            (12, Some(14), 12, None),
+            (30, Some(14), 14, None),
+        ] {
+            let former = queue(false);
+            former.hand_out(Some(at(14))).unwrap();
+            said.into_iter().for_each(|said| former.allow(at(said)));
+            former.close();
+            let corrected = next(begin).corrected_from(&former);
+            assert_eq!(corrected.committable(), at(committable), "{begin} {said:?}");
+            assert_eq!(corrected.waits_for_commit(), said.is_none());
+            assert_eq!(corrected.allow_all().0, all.map(at), "{begin} {said:?}");
         }
     }
 

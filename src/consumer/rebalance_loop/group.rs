@@ -78,6 +78,9 @@ pub(super) struct Owned {
     pub(super) epoch: u64,
     /// What the program wants committed.
     pub(super) by_hand: ByHand,
+    /// The first of the generations that follow each other without a gap: what the program says of one of them, it says
+    /// of the present one.
+    pub(super) line: u64,
     /// When it was last committed because nothing was left to do.
     idle_commit: Option<Instant>,
 }
@@ -198,11 +201,8 @@ impl<S: Outside> Group<S> {
     pub(super) fn rebuild(&mut self, id: u64, requests: &mut Requests<S>) {
         let Some(queue) = self.generations.get(&id).cloned() else { return };
         log::warn!("{queue} is rebuilt");
-        let process = self.queues.get(&queue).and_then(|owned| owned.process.clone());
-        if let Some(position) = process.and_then(|process| process.polled_position()) {
-            return self.drive(&queue, requests, |assignment, _, _| {
-                assignment.go_to(position, StartReason::Rebuilt)
-            });
+        if self.core.polled().is_some() {
+            return self.drive(&queue, requests, |assignment, _, _| assignment.renew());
         }
         let time = self.listeners_time();
         self.drive(&queue, requests, |assignment, now, _| assignment.rebuild(now + time));
@@ -221,20 +221,25 @@ impl<S: Outside> Group<S> {
         requests: &mut Requests<S>,
     ) {
         let Some(queue) = self.generations.get(&id).cloned() else { return };
-        let (to, reason) = match correction {
+        let time = self.listeners_time();
+        match correction {
+            // Where it was asked for has no meaning any more.
+            Correction::Moved(_) if self.is_sent_elsewhere(&queue) => {}
             Correction::Moved(to) => {
                 log::warn!("{queue}: offset {from} does not exist, going on at {to}");
                 let event = Event::OffsetCorrected { queue: queue.clone(), from: from.wire(), to: to.wire() };
                 self.core.emit(event);
-                (to, StartReason::Corrected)
+                self.drive(&queue, requests, |assignment, now, watermark| {
+                    assignment.correct(to, now + time, watermark)
+                });
             }
             Correction::Reset(to) => {
                 self.tell_reset(&queue, to);
-                (to, StartReason::Reset)
+                self.drive(&queue, requests, |assignment, now, _| {
+                    assignment.reset(to, StartReason::Reset, now + time)
+                });
             }
-        };
-        let time = self.listeners_time();
-        self.drive(&queue, requests, |assignment, now, _| assignment.reset(to, reason, now + time));
+        }
     }
 
     pub(super) fn reset(&mut self, offsets: Vec<(MessageQueue, Offset)>, requests: &mut Requests<S>) {
@@ -313,6 +318,10 @@ impl<S: Outside> Group<S> {
     /// The queue of this generation.
     pub(super) fn queue_of(&self, id: u64) -> Option<MessageQueue> {
         self.generations.get(&id).cloned()
+    }
+
+    fn is_sent_elsewhere(&self, queue: &MessageQueue) -> bool {
+        self.queues.get(queue).is_some_and(|owned| owned.assignment.is_sent_elsewhere())
     }
 
     fn is_leaving(&self, queue: &MessageQueue) -> bool {

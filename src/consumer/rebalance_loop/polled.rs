@@ -1,6 +1,7 @@
 //! What programs that poll want of `rmq-rebalance`: other queues, another place in a queue, a commit.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crossbeam_channel::Sender;
 
@@ -166,7 +167,12 @@ impl<S: Outside> Group<S> {
         let Some(owned) = self.queues.get_mut(&queue) else {
             return drop(done.send((queue, Committed::NotOurs)));
         };
-        if owned.process.as_ref().is_none_or(|process| process.id() != generation) {
+        let line = owned.line;
+        let its = |process: &&Arc<ProcessQueue>| (line..=process.id()).contains(&generation);
+        let Some(process) = owned.process.as_ref().filter(its) else {
+            return drop(done.send((queue, Committed::Elsewhere)));
+        };
+        if process.id() != generation && !process.hear(offset) {
             return drop(done.send((queue, Committed::Elsewhere)));
         }
         owned.by_hand.waiting.push((queue.clone(), offset, done));
@@ -219,4 +225,80 @@ impl<S: Outside> Group<S> {
 /// What is known of a failed request: all of it, or that it could not be sent.
 fn known<S: Outside>(error: &str, requests: &Requests<S>) -> Failure {
     requests.failure.clone().unwrap_or_else(|| Failure::new(ErrorKind::Unreachable, error))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::requests::Answer;
+    use super::super::{Groups, RebalanceEvent};
+    use super::*;
+    use crate::consumer::outside::stub::Stub;
+
+    /// A consumer with one queue, of which its program has got three messages.
+    fn with_three_handed_out() -> (Arc<Stub>, Groups<Stub>, Arc<ProcessQueue>) {
+        let core = Stub::polled_by_hand();
+        let mut groups = Groups::<Stub>::new(());
+        let (ready, _is_ready) = crossbeam_channel::bounded(1);
+        groups.handle(RebalanceEvent::Start { core: core.clone(), ready });
+        groups.due();
+        answer_all(&core, &mut groups, || Answer::Members(Ok(vec![core.client_id().into()])));
+        groups.due();
+        answer_all(&core, &mut groups, || Answer::Stored(Ok(Some(Offset::ZERO))));
+        let process = present(&core);
+        Stub::push(&process, 3);
+        process.hand_out(None).expect("it has three");
+        (core, groups, process)
+    }
+
+    fn answer_all(core: &Stub, groups: &mut Groups<Stub>, answer: impl Fn() -> Answer) {
+        for tag in core.take_sent() {
+            groups.answered(tag, |_| answer());
+        }
+    }
+
+    fn present(core: &Stub) -> Arc<ProcessQueue> {
+        core.owned().pop().expect("it has one queue")
+    }
+
+    fn commit(core: &Arc<Stub>, groups: &mut Groups<Stub>, of: &ProcessQueue, offset: Offset) -> Committed {
+        let (done, answer) = crossbeam_channel::bounded(1);
+        let wish = Wish::Commit { queue: of.queue().clone(), generation: of.id(), offset, done };
+        groups.handle(RebalanceEvent::Polled(core.clone(), wish));
+        answer_all(core, groups, || Answer::Committed(Ok(())));
+        answer.try_recv().expect("it is answered").1
+    }
+
+    #[test]
+    fn what_a_program_says_of_a_queue_that_was_made_anew_meanwhile_holds_for_the_new_one() {
+        let (core, mut groups, former) = with_three_handed_out();
+        let said = former.allow_all().0.expect("three messages");
+        groups.handle(RebalanceEvent::Rebuild(former.id()));
+        let anew = present(&core);
+        assert_ne!(anew.id(), former.id());
+        assert_eq!((anew.watermark(), anew.committable()), (said, said));
+        assert!(matches!(commit(&core, &mut groups, &former, said), Committed::Stored));
+        assert_eq!(anew.facts.committed(), Some(said));
+    }
+
+    #[test]
+    fn a_queue_that_was_made_anew_is_not_committed_before_the_program_says_so() {
+        let (core, mut groups, former) = with_three_handed_out();
+        groups.handle(RebalanceEvent::Rebuild(former.id()));
+        let anew = present(&core);
+        assert_eq!((anew.committable(), anew.waits_for_commit()), (Offset::ZERO, true));
+        let all = former.allow_all().0.expect("three messages");
+        assert_eq!(anew.committable(), Offset::ZERO, "the loop has not heard of it");
+        assert!(matches!(commit(&core, &mut groups, &former, all), Committed::Stored));
+        assert_eq!((anew.committable(), anew.waits_for_commit()), (all, false));
+    }
+
+    #[test]
+    fn what_a_program_says_of_a_queue_in_which_it_has_gone_elsewhere_is_not_stored() {
+        let (core, mut groups, former) = with_three_handed_out();
+        let said = former.allow_all().0.expect("three messages");
+        let (done, _is_done) = crossbeam_channel::bounded(1);
+        let wish = Wish::GoTo { queue: former.queue().clone(), to: Offset::ZERO, done };
+        groups.handle(RebalanceEvent::Polled(core.clone(), wish));
+        assert!(matches!(commit(&core, &mut groups, &former, said), Committed::Elsewhere));
+    }
 }

@@ -20,6 +20,8 @@ pub(super) struct Ledger {
     generations: BTreeMap<u64, Generation>,
     /// Where a queue of a member was told to go on, until it does.
     targets: BTreeMap<(usize, usize), i64>,
+    /// Of programs that commit: which generation goes on for a former one.
+    followed: BTreeMap<u64, u64>,
     /// Where the program of a member wants to go on in a queue.
     sought: BTreeMap<(usize, usize), i64>,
     /// Members and queues, with the life of the queue there, for which a broker had no stored offset.

@@ -47,6 +47,8 @@ pub(super) enum Mutant {
     AllowedAtOnce,
     /// What was fetched and not handed out is committed.
     FetchedIsCommitted,
+    /// A queue that is made anew does not know of what the program still has of it.
+    HandedOutIsForgotten,
     /// After a seek, the answer to the pull before it counts.
     SeekIgnoresPull,
     /// Locks are not renewed.
@@ -68,7 +70,10 @@ impl Mutant {
     pub(super) fn mode(self) -> Mode {
         match self {
             Self::WrittenBeforeListener | Self::WriteNotAwaited => Mode::Broadcasting,
-            Self::AllowedAtOnce | Self::FetchedIsCommitted | Self::SeekIgnoresPull => Mode::Polled,
+            Self::AllowedAtOnce
+            | Self::FetchedIsCommitted
+            | Self::HandedOutIsForgotten
+            | Self::SeekIgnoresPull => Mode::Polled,
             Self::LockNotRenewed
             | Self::BeliefNeverEnds
             | Self::LockLossNotNoticed
@@ -183,6 +188,11 @@ fn finds_that_messages_are_committed_while_a_program_works_on_them() {
 #[test]
 fn finds_that_messages_are_committed_before_they_are_handed_out() {
     found(Mutant::FetchedIsCommitted, &[1]);
+}
+
+#[test]
+fn finds_that_a_queue_made_anew_forgets_what_was_handed_out() {
+    found(Mutant::HandedOutIsForgotten, &[1]);
 }
 
 #[test]

@@ -194,6 +194,13 @@ impl World {
         owned.filter(|process| seen.insert(process.queue().clone())).cloned().collect()
     }
 
+    /// A mutant: a queue that is made anew begins as if its program had nothing of it.
+    pub(super) fn forget_what_was_handed_out(&mut self, number: usize, queue: &MessageQueue) {
+        if let Some(process) = self.present(number).into_iter().find(|process| process.queue() == queue) {
+            process.allow(process.watermark());
+        }
+    }
+
     fn commit_everything(&mut self, number: usize) -> Duration {
         let mut wishes = Vec::new();
         if let Some(program) = self.members[number].as_mut().and_then(|member| member.program.as_mut()) {

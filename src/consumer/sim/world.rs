@@ -381,6 +381,12 @@ impl World {
             Event::Assigned { queue, offset, reason } => {
                 let place = self.ledger.number(&queue);
                 self.check_start(number, place, offset, &reason);
+                if reason == StartReason::Rebuilt && self.plan.polled == Some(false) {
+                    self.ledger.goes_on(number, place);
+                    if self.is(Mutant::HandedOutIsForgotten) {
+                        self.forget_what_was_handed_out(number, &queue);
+                    }
+                }
                 self.ledger.clear_target(number, place);
             }
             Event::OffsetReset { queue, to } | Event::OffsetCorrected { queue, to, .. } => {

@@ -70,23 +70,94 @@ fn a_program_that_goes_elsewhere_is_there_at_once() {
 
 #[test]
 fn a_lost_connection_does_not_commit_where_a_program_went() {
-    for reason in [StartReason::Seek, StartReason::Rebuilt] {
+    let Case { now, mut queue } = by_hand(false);
+    queue.commit_by_hand(at(7));
+    queue.committed(Ok(()), now, at(7));
+    queue.go_to(at(12), StartReason::Seek);
+    queue.doubt_confirmed();
+    assert_eq!(queue.doubt_commits(), [Action::Ask(Ask::Stored)]);
+    queue.stored(Ok(Some(at(7))), now);
+    assert_eq!(queue.commit_due(at(12)), [], "the program has not said that it is so far");
+    assert_eq!(queue.commit_due(at(13)), [Action::Commit(at(13))]);
+}
+
+#[test]
+fn a_commit_that_is_out_when_the_program_goes_elsewhere_is_awaited_and_none_follows_it() {
+    for refused in [false, true] {
         let Case { now, mut queue } = by_hand(false);
         queue.commit_by_hand(at(7));
-        queue.committed(Ok(()), now, at(7));
-        queue.go_to(at(12), reason);
-        queue.doubt_confirmed();
-        assert_eq!(queue.doubt_commits(), [Action::Ask(Ask::Stored)]);
-        queue.stored(Ok(Some(at(7))), now);
-        assert_eq!(queue.commit_due(at(12)), [], "the program has not said that it is so far");
-        assert_eq!(queue.commit_due(at(13)), [Action::Commit(at(13))]);
+        queue.go_to(at(12), StartReason::Seek);
+        queue.shutdown(now + REVOKE_TIME, COMMIT_TIME);
+        assert_eq!(queue.drained(now, at(12)), [], "7 is still out");
+        let answer = if refused { Err("busy".to_owned()) } else { Ok(()) };
+        let over = Action::Release { committed: None, failed: answer.clone().err() };
+        assert_eq!(queue.committed(answer, now, at(12)), [over]);
     }
+    let Case { now, mut queue } = by_hand(false);
+    queue.commit_by_hand(at(7));
+    queue.go_to(at(12), StartReason::Seek);
+    queue.unwant(now + REVOKE_TIME, at(12));
+    assert_eq!(queue.committed(Ok(()), now, at(12)), [], "it waits for what the program does");
+    let none = Action::Release { committed: None, failed: None };
+    assert_eq!(queue.drained(now, at(12)), [none]);
+}
+
+#[test]
+fn an_operator_counts_more_than_a_commit_that_is_out_when_the_program_goes_elsewhere() {
+    let Case { now, mut queue } = by_hand(false);
+    queue.commit_by_hand(at(7));
+    queue.go_to(at(12), StartReason::Seek);
+    queue.shutdown(now + REVOKE_TIME, COMMIT_TIME);
+    queue.drained(now, at(12));
+    assert_eq!(queue.reset(at(3), StartReason::Reset, now + REVOKE_TIME), []);
+    assert_eq!(queue.committed(Ok(()), now, at(12)), [Action::Commit(at(3))]);
+    assert_eq!(queue.committed(Ok(()), now, at(12)), released(3));
+}
+
+#[test]
+fn a_polled_queue_that_is_made_anew_keeps_what_was_said_and_stored() {
+    let Case { now, mut queue } = by_hand(false);
+    let anew = [Action::Close, Action::Renew];
+    assert_eq!(queue.renew(), anew);
+    assert_eq!(queue.commit_due(at(5)), [], "the program has said nothing");
+    assert_eq!(queue.commit_by_hand(at(7)), [Action::Commit(at(7))]);
+    assert_eq!(queue.renew(), anew);
+    queue.committed(Ok(()), now, at(7));
+    assert_eq!((queue.acked(), queue.commit_due(at(7))), (Some(at(7)), vec![]));
+    queue.commit_by_hand(at(9));
+    assert_eq!(queue.renew(), anew);
+    queue.shutdown(now + REVOKE_TIME, COMMIT_TIME);
+    assert_eq!(queue.drained(now, at(9)), [], "9 is still out");
+    assert_eq!(queue.renew(), [], "it is going already");
+    assert_eq!(queue.committed(Ok(()), now, at(9)), released(9));
+}
+
+#[test]
+fn where_an_operator_has_sent_a_queue_it_goes_though_it_is_to_be_made_anew() {
+    let Case { now, mut queue } = by_hand(false);
+    assert!(!queue.is_sent_elsewhere());
+    queue.reset(at(1), StartReason::Reset, now + REVOKE_TIME);
+    queue.drained(now, at(5));
+    assert_eq!(queue.renew(), []);
+    assert!(queue.is_sent_elsewhere(), "no answer to an earlier pull counts either");
+    let start = Action::Activate { start: at(1), reason: StartReason::Reset };
+    assert_eq!(queue.committed(Ok(()), now, at(5)), [start]);
+}
+
+#[test]
+fn what_is_committed_after_a_correction_is_what_the_program_had_said() {
+    let Case { now, mut queue } = by_hand(false);
+    queue.correct(at(8), now + REVOKE_TIME, at(5));
+    assert_eq!(queue.commit_due(at(5)), [], "nothing");
+    assert_eq!(queue.commit_by_hand(at(8)), [Action::Commit(at(8))]);
+    queue.committed(Err("busy".into()), now, at(8));
+    assert_eq!(queue.commit_due(at(8)), [Action::Commit(at(8))]);
 }
 
 #[test]
 fn a_correction_is_not_committed_for_a_program_that_commits_and_a_reset_is() {
     let Case { now, mut queue } = by_hand(false);
-    let moved = queue.reset(at(8), StartReason::Corrected, now + REVOKE_TIME);
+    let moved = queue.correct(at(8), now + REVOKE_TIME, at(5));
     let start = Action::Activate { start: at(8), reason: StartReason::Corrected };
     assert_eq!(moved, [Action::Close, start]);
     let reset = queue.reset(at(1), StartReason::Reset, now + REVOKE_TIME);
@@ -104,11 +175,11 @@ fn what_a_leaving_program_committed_is_not_sent_once_the_broker_has_lost_it() {
     };
     let is_over = |actions: &[Action]| matches!(actions, [Action::Release { failed: Some(_), .. }]);
     let (now, mut queue) = leaving();
-    assert_eq!(queue.reset(at(5), StartReason::Corrected, now), []);
+    assert_eq!(queue.correct(at(5), now, at(7)), []);
     assert!(is_over(&queue.drained(now, at(7))));
     let (now, mut queue) = leaving();
     assert_eq!(queue.drained(now, at(7)), [Action::Commit(at(7))]);
-    assert!(is_over(&queue.reset(at(5), StartReason::Corrected, now)));
+    assert!(is_over(&queue.correct(at(5), now, at(7))));
 }
 
 #[test]

@@ -59,6 +59,7 @@ impl<S: Outside> Group<S> {
                 }
                 Action::Activate { start, reason } => self.activate(queue, start, reason),
                 Action::Close => self.close(queue, requests),
+                Action::Renew => self.renew(queue),
                 Action::Lock => self.lock_wishes.lock(queue, epoch),
                 Action::Unlock => {
                     self.forfeit(queue);
@@ -72,12 +73,19 @@ impl<S: Outside> Group<S> {
         }
     }
 
+    /// Only now that the former process queue is closed, it is certain what the program has got of it.
+    fn renew(&mut self, queue: &MessageQueue) {
+        let process = self.queues.get(queue).and_then(|owned| owned.process.as_ref());
+        if let Some(position) = process.and_then(|process| process.polled_position()) {
+            self.activate(queue, position, StartReason::Rebuilt);
+        }
+    }
+
     fn activate(&mut self, queue: &MessageQueue, start: Offset, reason: StartReason) {
+        let former = self.queues.get(queue).and_then(|owned| owned.process.clone());
         // Of the generation before, it may have been renewed since it was granted.
-        let lease = self.queues.get(queue).and_then(|owned| {
-            let known = owned.process.as_ref().and_then(|process| process.lease());
-            known.or_else(|| granted(&owned.assignment))
-        });
+        let lease = former.as_ref().and_then(|process| process.lease());
+        let lease = lease.or_else(|| granted(&self.queues.get(queue)?.assignment));
         let doubtful = lease.as_ref().is_some_and(Lease::is_doubtful);
         self.let_go(queue);
         let settings = self.core.settings();
@@ -90,7 +98,11 @@ impl<S: Outside> Group<S> {
         };
         let process = ProcessQueue::new(queue.clone(), start, limits, self.core.budget().clone());
         let process = match self.core.polled() {
-            Some(auto) => process.polled(auto),
+            Some(auto) => match &former {
+                Some(former) if !auto && reason == StartReason::Rebuilt => process.instead_of(former),
+                Some(former) if !auto && reason == StartReason::Corrected => process.corrected_from(former),
+                _ => process.polled(auto),
+            },
             None if in_order => process.in_order(lease),
             None => process,
         };
@@ -102,7 +114,10 @@ impl<S: Outside> Group<S> {
             process.facts.set_committed(acked);
         }
         owned.process = Some(process.clone());
-        owned.by_hand.leave();
+        if reason != StartReason::Rebuilt {
+            owned.by_hand.leave();
+            owned.line = process.id();
+        }
         self.generations.insert(process.id(), queue.clone());
         log::info!("{} consumes {queue} from offset {start}: {reason}", self.core.plain_group());
         self.core.own(&process);

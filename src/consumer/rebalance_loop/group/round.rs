@@ -200,6 +200,7 @@ impl<S: Outside> Group<S> {
             process: None,
             epoch: self.next_epoch,
             by_hand: ByHand::default(),
+            line: 0,
             idle_commit: None,
         };
         self.core.note(&queue, Standing::Wanted);

@@ -1,6 +1,6 @@
 //! What programs that poll were given, and what they have committed.
 
-use super::{Ledger, advance};
+use super::{Generation, Ledger, advance};
 
 /// What one generation has handed out.
 #[derive(Default)]
@@ -72,8 +72,37 @@ impl Ledger {
         }
     }
 
+    /// A generation goes on for the one before it: what the program has got of that one, it still has, and nothing of it
+    /// comes again.
+    pub(in crate::consumer::sim) fn goes_on(&mut self, member: usize, queue: usize) {
+        let its = |one: &Generation| one.member == member && one.queue == queue;
+        let mut all = self.generations.iter_mut().rev().filter(|(_, one)| its(one));
+        let (Some((id, new)), Some((former, old))) = (all.next(), all.next()) else { return };
+        let (id, former) = (*id, *former);
+        (new.start, new.since, new.low) = (old.start, old.since, old.low);
+        new.finished = std::mem::take(&mut old.finished);
+        new.accepted = std::mem::take(&mut old.accepted);
+        new.handed = std::mem::take(&mut old.handed);
+        self.followed.insert(former, id);
+        let in_hand: Vec<i64> =
+            self.in_hand.range((former, i64::MIN)..=(former, i64::MAX)).map(|(_, offset)| *offset).collect();
+        for offset in in_hand {
+            self.in_hand.remove(&(former, offset));
+            self.in_hand.insert((id, offset));
+        }
+    }
+
+    /// The generation that goes on for this one, if one does.
+    fn present(&self, mut id: u64) -> u64 {
+        while let Some(next) = self.followed.get(&id) {
+            id = *next;
+        }
+        id
+    }
+
     /// The program wants this stored, be it less than before. What is above it comes again, whether it hears of it or not.
     pub(in crate::consumer::sim) fn program_commits(&mut self, id: u64, to: i64) {
+        let id = self.present(id);
         let queue = self.queue_of(id);
         if let Some(generation) = self.generations.get_mut(&id) {
             generation.handed.known = generation.handed.known.map(|known| known.min(to));
@@ -86,6 +115,7 @@ impl Ledger {
 
     /// The program hears that this is stored.
     pub(in crate::consumer::sim) fn program_knows(&mut self, id: u64, to: i64) {
+        let id = self.present(id);
         if let Some(generation) = self.generations.get_mut(&id) {
             generation.handed.known = Some(to);
         }
