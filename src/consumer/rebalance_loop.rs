@@ -10,6 +10,7 @@ mod locks;
 mod polled;
 pub(super) mod requests;
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
@@ -88,6 +89,7 @@ impl RebalanceLoop {
 
     /// Runs until told to stop.
     pub(super) fn run(mut self) {
+        HERE.set(true);
         loop {
             match self.waiter.recv_deadline(&self.events, self.groups.deadline()) {
                 Ok(RebalanceEvent::Stop) | Err(RecvTimeoutError::Disconnected) => return,
@@ -115,6 +117,16 @@ impl RebalanceLoop {
             self.groups.panicked(&text);
         }
     }
+}
+
+/// Whether the calling thread is an `rmq-rebalance`, be it of another client. The user's allocation strategy runs there,
+/// and nothing that it calls may wait for such a thread: neither for this one, nor for another that may wait for it.
+pub(super) fn is_here() -> bool {
+    HERE.get()
+}
+
+thread_local! {
+    static HERE: Cell<bool> = const { Cell::new(false) };
 }
 
 const DRAIN: usize = 64;

@@ -22,6 +22,7 @@ mod group;
 mod guests;
 mod hooks;
 mod identity;
+mod inside;
 mod ipv6;
 mod killed;
 mod leaks;

@@ -19,6 +19,7 @@ use super::core::Core;
 use super::events::Events;
 use super::push::end::Inner;
 use super::push::snapshot;
+use super::rebalance_loop;
 use super::stats::ConsumerStats;
 use super::subscribing;
 use crate::client::{Client, ShutdownReport};
@@ -36,7 +37,9 @@ pub use until_end::UntilEnd;
 /// Messages are fetched ahead, up to the thresholds. `Send` and `Sync`, but not `Clone`: share it by `Arc`. It is made
 /// for one thread that polls; several may, if they commit with [`commit_offsets`](Self::commit_offsets) or not at all,
 /// since what one of them was given is taken for done when another polls. After the shutdown its methods answer
-/// `Closed`. Dropping it shuts it down within 2 s. Java: `DefaultLitePullConsumer`.
+/// `Closed`. Dropping it shuts it down within 2 s. Inside an [allocation strategy](PullConsumerBuilder::allocate), `poll`,
+/// `until_end`, `commit`, `commit_offsets`, `seek` and `assign` answer `InvalidInput`, since they would wait for the
+/// thread that it runs on. Java: `DefaultLitePullConsumer`.
 #[derive(Debug)]
 #[must_use = "a consumer ends when its handle is dropped"]
 pub struct PullConsumer {
@@ -69,7 +72,7 @@ impl PullConsumer {
     /// message whose bytes are damaged, once: the next call goes on after it. `Closed` after the shutdown, also while it
     /// waits.
     pub fn poll(&self, timeout: Duration) -> Result<Vec<MessageView>> {
-        self.check_open()?;
+        self.check_may_wait()?;
         poll::poll(self.core(), timeout)
     }
 
@@ -80,7 +83,7 @@ impl PullConsumer {
     /// # Errors
     /// When the end of a queue cannot be found out. `Closed` after the shutdown.
     pub fn until_end(&self) -> Result<UntilEnd<'_>> {
-        self.check_open()?;
+        self.check_may_wait()?;
         UntilEnd::new(self)
     }
 
@@ -90,7 +93,7 @@ impl PullConsumer {
     /// What the brokers answered, if not that; `InvalidInput` if a queue went to another member, which gets again what
     /// this one had not committed. All other queues are committed then. `Closed` after the shutdown.
     pub fn commit(&self) -> Result<()> {
-        self.check_open()?;
+        self.check_may_wait()?;
         commit::everything(self.core())
     }
 
@@ -101,7 +104,7 @@ impl PullConsumer {
     /// `InvalidInput` for a negative offset and for a queue that this consumer does not have. Else as
     /// [`commit`](Self::commit).
     pub fn commit_offsets(&self, offsets: impl IntoIterator<Item = (MessageQueue, i64)>) -> Result<()> {
-        self.check_open()?;
+        self.check_may_wait()?;
         commit::offsets(self.core(), offsets)
     }
 
@@ -127,7 +130,7 @@ impl PullConsumer {
     /// `InvalidInput` for an offset that the queue does not have, and for a queue that this consumer does not have; else
     /// when no broker tells the offset. `Closed` after the shutdown.
     pub fn seek(&self, queue: &MessageQueue, to: impl Into<crate::ConsumeFrom>) -> Result<()> {
-        self.check_open()?;
+        self.check_may_wait()?;
         seek::seek(self.core(), &self.on_wire(queue), to.into())
     }
 
@@ -157,7 +160,7 @@ impl PullConsumer {
     /// # Errors
     /// `InvalidInput` if topics are subscribed. `TopicNotFound`. `Closed` after the shutdown.
     pub fn assign(&self, queues: impl IntoIterator<Item = MessageQueue>) -> Result<()> {
-        self.check_open()?;
+        self.check_may_wait()?;
         let queues = queues.into_iter().map(|queue| self.on_wire(&queue)).collect();
         seek::assign(self.core(), queues)
     }
@@ -237,6 +240,16 @@ impl PullConsumer {
         if self.inner.life.is_running() { Ok(()) } else { Err(Error::closed("the consumer")) }
     }
 
+    /// Whether it is open, and the calling thread may wait for `rmq-rebalance`.
+    fn check_may_wait(&self) -> Result<()> {
+        self.check_open()?;
+        if rebalance_loop::is_here() {
+            let text = "an allocation strategy cannot do this: it would wait for the thread that it runs on";
+            return Err(Error::invalid_input(text));
+        }
+        Ok(())
+    }
+
     fn check_member(&self) -> Result<()> {
         if self.core().is_member() {
             return Ok(());
@@ -254,7 +267,7 @@ impl Drop for PullConsumer {
             return self.inner.stop(DROP_GRACE);
         }
         let report = self.shutdown(DROP_GRACE);
-        if !report.is_clean() {
+        if !report.is_clean() && !report.in_background {
             log::warn!("consumer {} was dropped: {report}", self.core().plain_group);
         }
     }

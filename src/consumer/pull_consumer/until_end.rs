@@ -51,6 +51,9 @@ impl Iterator for UntilEnd<'_> {
             return (!std::mem::take(&mut self.goal.0).is_empty())
                 .then(|| Err(Error::closed("the consumer")));
         }
+        if let Err(error) = self.consumer.check_may_wait() {
+            return Some(Err(error));
+        }
         poll::allow_earlier(core);
         let patience = core.instance.config().start_timeout;
         loop {

@@ -100,6 +100,9 @@ impl PushConsumerBuilder {
 
     /// The listener, called by all consume threads side by side. Returning normally means success; an `Err` is logged
     /// and means "later". A panic means "later" as well.
+    ///
+    /// It may call everything, as may a [hook](Self::consume_hook). A shutdown of its own consumer, which waits for the
+    /// call to end, goes on in the background.
     pub fn consume_concurrently<R: Into<Verdict>>(
         mut self,
         listener: impl Fn(&Batch) -> R + Send + Sync + 'static,
@@ -187,7 +190,12 @@ impl PushConsumerBuilder {
     }
 
     /// Who gets which queue: own id, all ids and all queues, both sorted, to own queues. Every member of the group
-    /// must use the same. Default: [`allocate::averagely`]. It runs on `rmq-rebalance` and must not block.
+    /// must use the same. Default: [`allocate::averagely`].
+    ///
+    /// It runs on `rmq-rebalance`, which all consumers of the client share, and must not block. What would wait for that
+    /// thread is refused there, on whichever client: polling, committing, [`seek`](crate::PullConsumer::seek) and
+    /// [`assign`](crate::PullConsumer::assign) answer `InvalidInput` at once. A shutdown goes on in the background, and
+    /// a consumer that is started there does not wait for its first queues.
     pub fn allocate(
         mut self,
         strategy: impl Fn(&str, &[String], &[MessageQueue]) -> Vec<MessageQueue> + Send + Sync + 'static,

@@ -124,7 +124,8 @@ impl PushConsumer {
     /// joins its threads. Returns by the end of the grace (and a moment), with a report; a second call gets the same
     /// one. If the report is clean, the next owner of the queues sees no duplicate.
     ///
-    /// From its own listener it returns at once, and the rest happens when the listener has returned.
+    /// From its own listener or hook it returns at once, and the rest happens when that has returned. So it does from an
+    /// allocation strategy and any other code that runs on a thread which shutdowns need.
     pub fn shutdown(&self, grace: Duration) -> ShutdownReport {
         Inner::shutdown(&self.inner, grace)
     }
@@ -164,7 +165,7 @@ impl Drop for PushConsumer {
             return;
         }
         let report = self.shutdown(DROP_GRACE);
-        if !report.is_clean() {
+        if !report.is_clean() && !report.in_background {
             log::warn!("consumer {} was dropped: {report}", self.core().plain_group);
         }
     }

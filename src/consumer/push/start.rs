@@ -15,7 +15,7 @@ use crate::consumer::filters::check_filter;
 use crate::consumer::listener::{Hook, Listener};
 use crate::consumer::local::{LocalOffsets, LocalStore};
 use crate::consumer::loops::Loops;
-use crate::consumer::rebalance_loop::RebalanceEvent;
+use crate::consumer::rebalance_loop::{self, RebalanceEvent};
 use crate::consumer::settings::Settings;
 use crate::consumer::timer_loop::TimerEvent;
 use crate::error::{Error, ErrorKind, Result};
@@ -110,9 +110,10 @@ pub(in crate::consumer) fn begin(core: &Arc<Core>) -> Receiver<()> {
     is_ready
 }
 
-/// Waits for that, unless nobody is to wait.
+/// Waits for that, unless nobody is to wait, or an allocation strategy would wait for its own thread.
 pub(in crate::consumer) fn wait_until_ready(core: &Core, ready: &Receiver<()>, deadline: Instant) {
-    if !core.instance.config().in_background && ready.recv_deadline(deadline).is_err() {
+    let waits = !core.instance.config().in_background && !rebalance_loop::is_here();
+    if waits && ready.recv_deadline(deadline).is_err() {
         log::warn!(
             "consumer {} has started, but not every queue has its start position yet: see stats()",
             core.plain_group
