@@ -5,6 +5,7 @@
 //! message to the retry topic, and when nobody takes it, it stays here and is tried again, ever more slowly.
 
 mod local;
+mod message;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -14,13 +15,12 @@ use std::time::Duration;
 use super::core::Core;
 use super::events::Event;
 use super::offset::Offset;
-use super::outside::{Outside, Request};
+use super::outside::Outside;
 use super::process_queue::{ProcessQueue, Retry};
 use super::run::Run;
 use super::timer_loop::{Due, TimerEvent};
 use crate::client::{ConsumeStatus, Role};
-use crate::message::{MessageView, properties, retry_topic, sys_flag};
-use crate::protocol::headers::{ConsumerSendBack, SendMessage};
+use crate::message::sys_flag;
 use crate::protocol::{Frame, ResponseCode};
 use crate::remoting::CallError;
 
@@ -154,25 +154,23 @@ impl<S: Outside> SendBacks<S> {
     pub(super) fn due(&mut self, id: u64) -> Option<Arc<S>> {
         let entry = self.under_way.get_mut(&id)?;
         let what = &entry.what;
+        let is_here = what.core.settings().is_broadcasting();
         // Only "later" means that the listener should look again; an explicit wish is only sent again.
-        if what.back == Back::Exhausted {
+        if matches!(what.back, Back::Later | Back::Exhausted) || is_here {
             let retry = Retry { run: what.run.clone(), index: what.index, times: what.times + 1 };
-            let ready = what.queue.retry_in_order(retry, what.core.now()).map(|oldest| {
+            let oldest = if what.back == Back::Exhausted {
+                what.queue.retry_in_order(retry, what.core.now())
+            } else {
+                what.queue.retry(retry)
+            };
+            let ready = oldest.map(|oldest| {
                 what.core.ready(&what.queue, oldest);
                 what.core.clone()
             });
             self.under_way.remove(&id);
             return ready;
         }
-        if what.back == Back::Later || what.core.settings().is_broadcasting() {
-            let retry = Retry { run: what.run.clone(), index: what.index, times: what.times + 1 };
-            let ready = what.queue.retry(retry).map(|oldest| {
-                what.core.ready(&what.queue, oldest);
-                what.core.clone()
-            });
-            self.under_way.remove(&id);
-            return ready;
-        } else if what.queue.send_back_again() {
+        if what.queue.send_back_again() {
             let broker = what.queue.queue().shared_broker_name().clone();
             entry.stage = Stage::Asked { broker };
             self.ask(id);
@@ -205,18 +203,7 @@ impl<S: Outside> SendBacks<S> {
             return;
         }
         broker.in_flight += 1;
-        let core = &entry.what.core;
-        let header = ConsumerSendBack {
-            offset: view.commit_log_offset(),
-            group: core.group().to_string(),
-            delay_level: entry.what.back.delay_level(),
-            origin_msg_id: Some(view.message_id().to_owned()),
-            origin_topic: Some(wire_topic(&**core, &view)),
-            unit_mode: Some(false),
-            max_reconsume_times: i32::try_from(core.settings().max_reconsume_times).ok(),
-            bname: Some(name.to_string()),
-        };
-        core.send(&address, Request::SendBack(header), &self.sink, id);
+        entry.what.core.send(&address, message::back(&entry.what, &view), &self.sink, id);
     }
 
     /// One of this broker's is answered: the next may go. And those after it, if it goes another way than to this
@@ -249,7 +236,7 @@ impl<S: Outside> SendBacks<S> {
     /// Sends it as a new message to the retry topic, to whichever broker takes it.
     fn send(&mut self, id: u64, first: String) {
         let Some(entry) = self.under_way.get_mut(&id) else { return };
-        let Some((address, request)) = retry_message(&entry.what) else {
+        let Some((address, request)) = message::as_new(&entry.what) else {
             let problem = "no broker is known that takes it";
             self.wait(id, if first.is_empty() { problem.to_owned() } else { format!("{first}; {problem}") });
             return;
@@ -343,155 +330,9 @@ pub(super) fn back_answer(answer: Result<Frame, CallError>) -> Result<(), String
     if stored.contains(&code) { Ok(()) } else { Err(code.to_string()) }
 }
 
-/// The topic that it was sent to, as the wire has it.
-fn wire_topic(core: &impl Outside, view: &MessageView) -> String {
-    core.namespace().topic(view.topic())
-}
-
-/// The message as a new one of the retry topic, and the broker to send it to: one of the retry topic's, if its route
-/// is known, else any other, and the message's own broker last.
-fn retry_message<S: Outside>(what: &SendBack<S>) -> Option<(Arc<str>, Request)> {
-    let core = &*what.core;
-    let view = what.run.view(what.index)?;
-    let topic = retry_topic(core.group());
-    let own: &str = what.queue.queue().broker_name();
-    let masters = core.masters();
-    // Its own has failed, unless it was not asked at all.
-    let own_is_good = what.back == Back::Exhausted;
-    let better = masters.iter().find(|(name, _)| (&**name == own) == own_is_good);
-    let (name, address) = better.or(masters.first())?.clone();
-
-    let max = core.settings().max_reconsume_times;
-    // A count above the limit makes it a dead letter.
-    let times =
-        if what.back == Back::DeadLetter { max.saturating_add(1) } else { what.times.saturating_add(1) };
-    let level = match what.back {
-        Back::Level(level) => level,
-        Back::Later | Back::DeadLetter | Back::Exhausted => 3 + i32::try_from(what.times).unwrap_or(0),
-    };
-    let header = SendMessage {
-        producer_group: core.group().to_string(),
-        topic,
-        default_topic: "TBW102".to_owned(),
-        default_topic_queue_nums: 4,
-        queue_id: 0,
-        sys_flag: view.sys_flag() & (sys_flag::COMPRESSED | sys_flag::COMPRESSION_TYPE),
-        born_timestamp: crate::clock::millis_of(view.born_time()),
-        flag: view.flag(),
-        properties: Some(retry_properties(core, &view, level)),
-        reconsume_times: Some(i32::try_from(times).unwrap_or(i32::MAX)),
-        unit_mode: Some(false),
-        max_reconsume_times: i32::try_from(max).ok(),
-        batch: Some(false),
-        broker_name: Some(name.to_string()),
-    };
-    Some((address, Request::Send(Box::new(header), view.body().to_vec())))
-}
-
-/// Those of the message, and what marks it as a retry.
-fn retry_properties(core: &impl Outside, view: &MessageView, level: i32) -> String {
-    let own =
-        [properties::ORIGIN_MESSAGE_ID, properties::RETRY_TOPIC, properties::DELAY, properties::TRAN_MSG];
-    let origin = view.property(properties::ORIGIN_MESSAGE_ID).unwrap_or(view.message_id());
-    let mut out = Vec::new();
-    let kept = view.properties().filter(|(name, _)| !own.contains(name));
-    properties::append(&mut out, kept);
-    properties::push(&mut out, properties::ORIGIN_MESSAGE_ID, origin);
-    properties::push(&mut out, properties::RETRY_TOPIC, &wire_topic(core, view));
-    properties::push(&mut out, properties::DELAY, &level.to_string());
-    String::from_utf8_lossy(&out).into_owned()
-}
-
 const MOST_IN_FLIGHT: usize = 64;
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::consumer::outside::stub::Stub;
-
-    /// Those that wait for their turn go on when the address of their broker is lost meanwhile: then they are no longer
-    /// asked of that broker, and no answer of it would call for the next one.
-    #[test]
-    fn nobody_is_left_in_the_queue_of_a_broker_whose_address_is_lost() {
-        let core = Stub::new();
-        let queue = core.queue();
-        let messages = MOST_IN_FLIGHT as u32 + 10;
-        let run = Stub::run(&queue, messages);
-        let mut backs = SendBacks::<Stub>::new(());
-        for index in 0..messages {
-            queue.send_back(&run, index);
-            let what = SendBack {
-                core: core.clone(),
-                queue: queue.clone(),
-                run: run.clone(),
-                index,
-                back: Back::Later,
-                times: 0,
-            };
-            backs.begin(what);
-        }
-        let asked = core.take_sent();
-        assert_eq!(asked.len(), MOST_IN_FLIGHT);
-        core.lose_brokers();
-        asked.iter().for_each(|tag| assert!(backs.answered(*tag, Err("lost".into())).is_none()));
-        assert_eq!(core.timers(), messages as usize, "each waits for its next try");
-    }
-
-    /// A broker that takes nothing for hours must not cost memory for each message that failed meanwhile.
-    #[test]
-    fn the_failures_of_messages_that_are_finished_are_forgotten() {
-        let core = Stub::new();
-        let queue = core.queue();
-        let mut backs = SendBacks::<Stub>::new(());
-        let run = Stub::run(&queue, 100);
-        for index in 0..100 {
-            fail(&mut backs, &core, &queue, &run, index);
-            // Its listener accepts it the second time.
-            run.claims.finish(index);
-            queue.settle();
-        }
-        assert!(backs.failures.len() <= 1, "{} are remembered", backs.failures.len());
-    }
-
-    #[test]
-    fn the_failures_of_a_queue_that_has_ended_are_forgotten_even_if_they_come_late() {
-        let core = Stub::new();
-        let queue = core.queue();
-        let mut backs = SendBacks::<Stub>::new(());
-        let run = Stub::run(&queue, 2);
-        fail(&mut backs, &core, &queue, &run, 0);
-        queue.close();
-        backs.forget(queue.id());
-        fail(&mut backs, &core, &queue, &run, 1);
-        assert!(backs.failures.is_empty());
-    }
-
-    /// Neither way takes it.
-    fn fail(
-        backs: &mut SendBacks<Stub>,
-        core: &Arc<Stub>,
-        queue: &Arc<ProcessQueue>,
-        run: &Arc<Run>,
-        index: u32,
-    ) {
-        queue.send_back(run, index);
-        let (core, queue, run) = (core.clone(), queue.clone(), run.clone());
-        backs.begin(SendBack { core: core.clone(), queue, run, index, back: Back::Later, times: 0 });
-        while let Some(tag) = core.take_sent().pop() {
-            backs.answered(tag, Err("full".into()));
-        }
-    }
-
-    #[test]
-    fn a_wished_delay_becomes_the_next_level_not_below_it() {
-        let levels = [1, 5, 10, 30].map(Duration::from_secs);
-        for (seconds, level) in [(0, 1), (1, 1), (2, 2), (10, 3), (29, 4), (31, 4), (9999, 4)] {
-            let status = ConsumeStatus::ReconsumeAfter(Duration::from_secs(seconds));
-            assert_eq!(Back::of(status, &levels), Back::Level(level), "{seconds} s");
-        }
-        assert_eq!(Back::of(ConsumeStatus::ReconsumeLater, &levels).delay_level(), 0);
-        assert_eq!(Back::of(ConsumeStatus::DeadLetter, &levels).delay_level(), -1);
-    }
-}
+mod tests;
