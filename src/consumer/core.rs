@@ -15,7 +15,7 @@ use super::figures::{ByTopic, Fetched, Figures};
 use super::listener::{Code, CodeStore, Hook, Listener};
 use super::local::LocalStore;
 use super::lock_loop::LockEvent;
-use super::process_queue::{ProcessQueue, Settled};
+use super::process_queue::ProcessQueue;
 use super::pull_consumer::{Polling, Question};
 use super::pull_loop::PullEvent;
 use super::ready::Ready;
@@ -290,19 +290,6 @@ impl Core {
         let old = self.listener_time.load(Ordering::Relaxed);
         // Two threads may overwrite each other: it is an average.
         self.listener_time.store(old - old / 8 + nanos / 8, Ordering::Relaxed);
-    }
-
-    /// Passes on what a look at a process queue found.
-    pub(crate) fn settled(&self, queue: &ProcessQueue, settled: Settled) {
-        if settled.relieved {
-            self.post_pull(PullEvent::Nudge(queue.id()));
-        }
-        if settled.drained {
-            self.post_rebalance(RebalanceEvent::Drained(queue.id()));
-        }
-        if settled.idle && queue.facts.report_idle() {
-            self.post_rebalance(RebalanceEvent::Idle(queue.id()));
-        }
     }
 
     /// After something was put on the ready list by a thread that does not look again.

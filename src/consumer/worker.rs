@@ -15,6 +15,7 @@ use super::direct::{Came, Direct};
 use super::events::Event;
 use super::figures::Consumed;
 use super::listener::{Call, Code, Next, end_of};
+use super::outside::Outside;
 use super::process_queue::{Piece, ProcessQueue};
 use super::pull_loop::PullEvent;
 use super::readable::{inflate, make_readable};
