@@ -30,6 +30,23 @@ pub struct Record {
     pub flag: i32,
 }
 
+#[cfg(test)]
+impl Record {
+    /// A message of nothing but its offset and length.
+    pub(crate) fn empty(queue_offset: i64, total: u32) -> Self {
+        Self {
+            start: 0,
+            total,
+            body: (0, 0),
+            topic: (0, 0),
+            properties: (0, 0),
+            queue_offset,
+            sys_flag: 0,
+            flag: 0,
+        }
+    }
+}
+
 /// The bytes that messages live in (a whole answer, or one encoded message). Their views keep it alive.
 #[derive(Debug)]
 pub struct Source {

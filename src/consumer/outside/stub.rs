@@ -110,16 +110,7 @@ impl Stub {
     /// A pull has brought so many messages.
     pub(in crate::consumer) fn push(queue: &ProcessQueue, messages: u32) {
         let source = Arc::new(Source { bytes: vec![0; 200], queue: queue.queue().clone(), namespace: None });
-        let record = |offset: u32| Record {
-            start: 0,
-            total: 100,
-            body: (0, 0),
-            topic: (0, 0),
-            properties: (0, 0),
-            queue_offset: offset.into(),
-            sys_flag: 0,
-            flag: 0,
-        };
+        let record = |offset: u32| Record::empty(offset.into(), 100);
         let next = Offset::new(messages.into()).expect("not negative");
         let run = Run::new(source, (0..messages).map(record).collect(), next, Instant::now());
         drop(queue.push(run));

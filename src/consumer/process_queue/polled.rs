@@ -208,16 +208,7 @@ mod tests {
         let queue = ProcessQueue::new(name.clone(), at(10), limits, Stub::new().budget_for_test());
         let queue = queue.polled(auto);
         let source = Arc::new(Source { bytes: vec![0; 100], queue: name, namespace: None });
-        let record = |queue_offset| Record {
-            start: 0,
-            total: 10,
-            body: (0, 0),
-            topic: (0, 0),
-            properties: (0, 0),
-            queue_offset,
-            sys_flag: 0,
-            flag: 0,
-        };
+        let record = |queue_offset| Record::empty(queue_offset, 10);
         let run = Run::new(source, [10, 12, 14].map(record).into(), at(20), Instant::now());
         assert!(queue.push(run).expect("it is open").is_some());
         queue

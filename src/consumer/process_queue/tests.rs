@@ -25,16 +25,7 @@ fn queue() -> ProcessQueue {
 pub(super) fn run(offsets: &[i64], next: i64) -> Run {
     let queue = MessageQueue::new("t", "broker-a", 0);
     let source = StdArc::new(Source { bytes: vec![0; 100], queue, namespace: None });
-    let record = |offset: &i64| Record {
-        start: 0,
-        total: 0,
-        body: (0, 0),
-        topic: (0, 0),
-        properties: (0, 0),
-        queue_offset: *offset,
-        sys_flag: 0,
-        flag: 0,
-    };
+    let record = |offset: &i64| Record::empty(*offset, 0);
     Run::new(source, offsets.iter().map(record).collect(), at(next), Instant::now())
 }
 

@@ -48,16 +48,7 @@ fn name() -> MessageQueue {
 
 fn run(first: i64, messages: i64) -> Run {
     let source = Arc::new(Source { bytes: Vec::new(), queue: name(), namespace: None });
-    let record = |queue_offset| Record {
-        start: 0,
-        total: 0,
-        body: (0, 0),
-        topic: (0, 0),
-        properties: (0, 0),
-        queue_offset,
-        sys_flag: 0,
-        flag: 0,
-    };
+    let record = |queue_offset| Record::empty(queue_offset, 0);
     let next = Offset::new(first + messages).expect("not negative");
     Run::new(source, (first..first + messages).map(record).collect(), next, Instant::now())
 }
