@@ -114,7 +114,7 @@ impl PullConsumer {
     /// # Errors
     /// When no broker tells. `Closed` after the shutdown.
     pub fn committed(&self, queue: &MessageQueue) -> Result<Option<i64>> {
-        self.check_open()?;
+        self.inner.check_open()?;
         asking::committed(self.core(), &self.on_wire(queue))
     }
 
@@ -139,7 +139,7 @@ impl PullConsumer {
     /// # Errors
     /// `InvalidInput` for an offset that the queue does not have. When no broker tells. `Closed` after the shutdown.
     pub fn offset_at(&self, queue: &MessageQueue, at: impl Into<crate::ConsumeFrom>) -> Result<i64> {
-        self.check_open()?;
+        self.inner.check_open()?;
         seek::resolve(self.core(), &self.on_wire(queue), at.into()).map(|offset| offset.wire())
     }
 
@@ -170,7 +170,7 @@ impl PullConsumer {
     /// # Errors
     /// `TopicNotFound`; `Unreachable` or `Timeout` if no name server tells. `Closed` after the shutdown.
     pub fn queues(&self, topic: &str) -> Result<Vec<MessageQueue>> {
-        self.check_open()?;
+        self.inner.check_open()?;
         asking::queues(self.core(), topic)
     }
 
@@ -181,7 +181,7 @@ impl PullConsumer {
     /// `InvalidInput` for a bad topic or filter, and if queues are assigned; with an SQL92 filter as
     /// [`PushConsumer::subscribe`](crate::PushConsumer::subscribe); `Closed` after the shutdown.
     pub fn subscribe(&self, topic: impl Into<String>, filter: impl Into<Filter>) -> Result<()> {
-        self.check_open()?;
+        self.inner.check_open()?;
         self.check_member()?;
         subscribing::subscribe(self.core(), &topic.into(), &filter.into())
     }
@@ -191,7 +191,7 @@ impl PullConsumer {
     /// # Errors
     /// `InvalidInput` if it is not subscribed; `Closed` after the shutdown.
     pub fn unsubscribe(&self, topic: &str) -> Result<()> {
-        self.check_open()?;
+        self.inner.check_open()?;
         self.check_member()?;
         subscribing::unsubscribe(self.core(), topic)
     }
@@ -229,20 +229,12 @@ impl PullConsumer {
     }
 
     fn on_wire(&self, queue: &MessageQueue) -> MessageQueue {
-        let namespace = self.core().instance.namespace();
-        if namespace.is_none() {
-            return queue.clone();
-        }
-        MessageQueue::new(namespace.topic(queue.topic()), queue.broker_name(), queue.queue_id())
-    }
-
-    fn check_open(&self) -> Result<()> {
-        if self.inner.life.is_running() { Ok(()) } else { Err(Error::closed("the consumer")) }
+        start::on_wire(&self.core().instance, queue)
     }
 
     /// Whether it is open, and the calling thread may wait for `rmq-rebalance`.
     fn check_may_wait(&self) -> Result<()> {
-        self.check_open()?;
+        self.inner.check_open()?;
         if rebalance_loop::is_here() {
             let text = "an allocation strategy cannot do this: it would wait for the thread that it runs on";
             return Err(Error::invalid_input(text));
@@ -260,16 +252,7 @@ impl PullConsumer {
 
 impl Drop for PullConsumer {
     fn drop(&mut self) {
-        if !self.inner.life.is_running() {
-            return;
-        }
-        if std::thread::panicking() {
-            return self.inner.stop(DROP_GRACE);
-        }
-        let report = self.shutdown(DROP_GRACE);
-        if !report.is_clean() && !report.in_background {
-            log::warn!("consumer {} was dropped: {report}", self.core().plain_group);
-        }
+        Inner::dropped(&self.inner);
     }
 }
 
@@ -277,5 +260,3 @@ impl Drop for PullConsumer {
 fn polling(core: &Core) -> &Polling {
     core.polling.as_ref().expect("a pull consumer was made with it")
 }
-
-const DROP_GRACE: Duration = Duration::from_secs(2);

@@ -102,7 +102,10 @@ fn subscriptions(
     Ok(all)
 }
 
-fn on_wire(instance: &Instance, queue: &MessageQueue) -> MessageQueue {
+pub(super) fn on_wire(instance: &Instance, queue: &MessageQueue) -> MessageQueue {
+    if instance.namespace().is_none() {
+        return queue.clone();
+    }
     MessageQueue::new(instance.namespace().topic(queue.topic()), queue.broker_name(), queue.queue_id())
 }
 

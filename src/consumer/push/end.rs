@@ -111,6 +111,26 @@ impl Inner {
         }
     }
 
+    /// # Errors
+    /// After the shutdown.
+    pub(in crate::consumer) fn check_open(&self) -> Result<()> {
+        if self.life.is_running() { Ok(()) } else { Err(Error::closed("the consumer")) }
+    }
+
+    /// Its handle is dropped.
+    pub(in crate::consumer) fn dropped(this: &Arc<Self>) {
+        if !this.life.is_running() {
+            return;
+        }
+        if thread::panicking() || worker::is_consuming_for(&this.core) {
+            return this.stop(DROP_GRACE);
+        }
+        let report = Self::shutdown(this, DROP_GRACE);
+        if !report.is_clean() && !report.in_background {
+            log::warn!("consumer {} was dropped: {report}", this.core.plain_group);
+        }
+    }
+
     pub(in crate::consumer) fn shutdown(this: &Arc<Self>, grace: Duration) -> ShutdownReport {
         let grace = bounded_grace(grace);
         // It would wait for the thread that it runs on.
@@ -279,6 +299,7 @@ fn on_rmq_loop() -> bool {
     on_library_thread() && thread::current().name().is_none_or(|name| !name.starts_with("rmq-consume-"))
 }
 
+const DROP_GRACE: Duration = Duration::from_secs(2);
 /// What a shutdown may take beyond its grace.
 const MOMENT: Duration = Duration::from_millis(500);
 const JOIN_TIME: Duration = Duration::from_millis(100);

@@ -14,7 +14,6 @@ use super::events::Events;
 use super::pull_loop::PullEvent;
 use super::stats::ConsumerStats;
 use super::subscribing;
-use super::worker;
 use crate::client::{Client, ShutdownReport};
 use crate::error::{Error, Mistake, Result};
 use crate::message::{Filter, MessageQueue};
@@ -75,7 +74,7 @@ impl PushConsumer {
     /// `InvalidInput` for a bad topic or filter, `Closed` after the shutdown. With an SQL92 filter also `Broker` if the
     /// broker does not filter by properties, and what went wrong if none could be asked. Nothing has changed then.
     pub fn subscribe(&self, topic: impl Into<String>, filter: impl Into<Filter>) -> Result<()> {
-        self.check_open()?;
+        self.inner.check_open()?;
         subscribing::subscribe(self.core(), &topic.into(), &filter.into())
     }
 
@@ -88,7 +87,7 @@ impl PushConsumer {
     /// # Errors
     /// `InvalidInput` if it is not subscribed, `Closed` after the shutdown.
     pub fn unsubscribe(&self, topic: &str) -> Result<()> {
-        self.check_open()?;
+        self.inner.check_open()?;
         subscribing::unsubscribe(self.core(), topic)
     }
 
@@ -97,7 +96,7 @@ impl PushConsumer {
     /// # Errors
     /// `Config` for another number, `Io` if a thread cannot be started, `Closed` after the shutdown.
     pub fn set_consume_threads(&self, n: usize) -> Result<()> {
-        self.check_open()?;
+        self.inner.check_open()?;
         if !(1..=1000).contains(&n) {
             let problem = format!("{n} is not between 1 and 1000");
             return Err(Error::config(vec![Mistake::new("consume_threads", problem)]));
@@ -149,25 +148,11 @@ impl PushConsumer {
     fn core(&self) -> &Arc<Core> {
         &self.inner.core
     }
-
-    fn check_open(&self) -> Result<()> {
-        if self.inner.life.is_running() { Ok(()) } else { Err(Error::closed("the consumer")) }
-    }
 }
 
 impl Drop for PushConsumer {
     fn drop(&mut self) {
-        if !self.inner.life.is_running() {
-            return;
-        }
-        if std::thread::panicking() || worker::is_consuming_for(self.core()) {
-            self.inner.stop(DROP_GRACE);
-            return;
-        }
-        let report = self.shutdown(DROP_GRACE);
-        if !report.is_clean() && !report.in_background {
-            log::warn!("consumer {} was dropped: {report}", self.core().plain_group);
-        }
+        Inner::dropped(&self.inner);
     }
 }
 
@@ -187,5 +172,4 @@ impl Stopper {
     }
 }
 
-const DROP_GRACE: Duration = Duration::from_secs(2);
 const STOP_GRACE: Duration = Duration::from_secs(10);

@@ -32,24 +32,14 @@ pub(super) fn start(
 ) -> Result<PushConsumer> {
     let instance = client.instance().clone();
     let deadline = Instant::now() + instance.config().start_timeout;
-    let version = instance.clock().millis();
     let wire_group = instance.namespace().group(&group);
-    let mut subscriptions: BTreeMap<Arc<str>, Arc<Subscription>> = BTreeMap::new();
-    for (topic, filter) in &topics {
-        let wire: Arc<str> = instance.namespace().topic(topic).into();
-        let subscription = Subscription::parse(&*wire, filter, version).map_err(Error::invalid_input)?;
-        if !instance.config().in_background {
-            find_topic(&instance, &wire, deadline)?;
-            check_filter(&instance, &wire_group, &subscription, deadline)?;
-        }
-        subscriptions.insert(wire, Arc::new(subscription));
-    }
+    let version = instance.clock().millis();
+    let mut subscriptions = subscriptions(&instance, &wire_group, &topics, version, deadline)?;
     // Where every member gets everything, nothing comes back.
     if !settings.is_broadcasting() {
         let retries: Arc<str> = retry_topic(&wire_group).into();
-        let everything =
-            Subscription::parse(&*retries, &Filter::all(), version).map_err(Error::invalid_input)?;
-        subscriptions.insert(retries, Arc::new(everything));
+        let everything = Subscription::parse(&*retries, &Filter::all(), version);
+        subscriptions.insert(retries, Arc::new(everything.map_err(Error::invalid_input)?));
     }
 
     let loops = instance.extension(|| Loops::start(&instance))?;
@@ -86,6 +76,27 @@ pub(super) fn start(
     inner.start_threads(threads)?;
     wait_until_ready(&core, &ready, deadline);
     Ok(consumer)
+}
+
+/// By topic as the wire has it. Their topics exist, and their filters are understood.
+fn subscriptions(
+    instance: &Instance,
+    wire_group: &str,
+    topics: &BTreeMap<String, Filter>,
+    version: i64,
+    deadline: Instant,
+) -> Result<BTreeMap<Arc<str>, Arc<Subscription>>> {
+    let mut subscriptions = BTreeMap::new();
+    for (topic, filter) in topics {
+        let wire: Arc<str> = instance.namespace().topic(topic).into();
+        let subscription = Subscription::parse(&*wire, filter, version).map_err(Error::invalid_input)?;
+        if !instance.config().in_background {
+            find_topic(instance, &wire, deadline)?;
+            check_filter(instance, wire_group, &subscription, deadline)?;
+        }
+        subscriptions.insert(wire, Arc::new(subscription));
+    }
+    Ok(subscriptions)
 }
 
 /// The offsets of a broadcasting consumer.

@@ -35,23 +35,7 @@ impl<S: Outside> Group<S> {
                 self.recommit(&address, requests);
                 self.core.upload_classes(&address);
             }
-            Notice::RouteMissing(topic) => {
-                if topic.starts_with(RETRY_PREFIX) {
-                    let delay = RETRY_ROUTE_DELAYS.get(self.retry_asks).or(RETRY_ROUTE_DELAYS.last());
-                    self.retry_asks += 1;
-                    self.retry_ask_at = delay.map(|delay| self.core.now() + *delay);
-                }
-                if topic.starts_with(DLQ_PREFIX)
-                    && let Some(state) = self.topics.get_mut(&topic)
-                {
-                    // It is made with the first dead letter: nobody waits for it.
-                    state.wanted.get_or_insert_default();
-                }
-                if !topic.starts_with(RETRY_PREFIX) && self.core.subscription(&topic).is_some() {
-                    let topic = self.core.namespace().strip(&topic);
-                    self.core.emit(Event::TopicMissing { topic });
-                }
-            }
+            Notice::RouteMissing(topic) => self.route_missing(&topic),
             Notice::Disconnected { address, error } => {
                 if let Some(name) = self.core.broker_name(&address) {
                     self.doubt(&name, &address);
@@ -72,6 +56,24 @@ impl<S: Outside> Group<S> {
             | Notice::BrokerUp { .. }
             | Notice::HeartbeatRefused { .. }
             | Notice::Request(_) => {}
+        }
+    }
+
+    fn route_missing(&mut self, topic: &str) {
+        if topic.starts_with(RETRY_PREFIX) {
+            let delay = RETRY_ROUTE_DELAYS.get(self.retry_asks).or(RETRY_ROUTE_DELAYS.last());
+            self.retry_asks += 1;
+            self.retry_ask_at = delay.map(|delay| self.core.now() + *delay);
+        }
+        if topic.starts_with(DLQ_PREFIX)
+            && let Some(state) = self.topics.get_mut(topic)
+        {
+            // It is made with the first dead letter: nobody waits for it.
+            state.wanted.get_or_insert_default();
+        }
+        if !topic.starts_with(RETRY_PREFIX) && self.core.subscription(topic).is_some() {
+            let topic = self.core.namespace().strip(topic);
+            self.core.emit(Event::TopicMissing { topic });
         }
     }
 
