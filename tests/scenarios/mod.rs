@@ -104,10 +104,15 @@ pub fn member_in_order(client: &Client, group: &str, topic: &str, tally: &Arc<Ta
 
 /// Starts a consumer, as soon as its topic is known everywhere.
 pub fn start(builder: &PushConsumerBuilder) -> PushConsumer {
+    once_known(|| builder.clone().start())
+}
+
+/// The same, however it is started.
+fn once_known<T>(start: impl Fn() -> Result<T>) -> T {
     let begun = Instant::now();
     loop {
-        match builder.clone().start() {
-            Ok(consumer) => return consumer,
+        match start() {
+            Ok(started) => return started,
             Err(error) if may_pass(&error) && begun.elapsed() < SOON => pause(Duration::from_millis(50)),
             Err(error) => panic!("{error}"),
         }

@@ -1,12 +1,12 @@
 //! A thread that polls as a member of a group, and commits what a poll has brought before the next.
 
 use super::tally::Tally;
-use super::{SOON, may_pass, pause};
+use super::{SOON, once_known};
 use rocketmq_sync::{Client, ConsumeFrom, ErrorKind, PullConsumer, ShutdownReport};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Ended by its consumer when dropped.
 #[derive(Debug)]
@@ -48,14 +48,7 @@ fn started(client: &Client, group: &str, topic: &str) -> PullConsumer {
         .subscribe(topic, "*")
         .consume_from(ConsumeFrom::FirstOffset)
         .auto_commit(false);
-    let begun = Instant::now();
-    loop {
-        match builder.clone().start() {
-            Ok(consumer) => return consumer,
-            Err(error) if may_pass(&error) && begun.elapsed() < SOON => pause(Duration::from_millis(50)),
-            Err(error) => panic!("{error}"),
-        }
-    }
+    once_known(|| builder.clone().start())
 }
 
 fn poll(consumer: &PullConsumer, tally: &Tally) {

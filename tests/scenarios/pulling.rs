@@ -1,11 +1,11 @@
 //! A topic is read by polling: in a group, which goes on where it had committed, and by a reader on its own, which leaves
 //! nothing behind.
 
-use super::{SOON, Target, client, eventually, may_pass, pause, producer, send_numbers};
+use super::{SOON, Target, client, eventually, once_known, producer, send_numbers};
 use rocketmq_sync::consumer::PullConsumerBuilder;
 use rocketmq_sync::{Client, ConsumeFrom, MessageView, PullConsumer, TOOLS_GROUP};
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const TOPIC: &str = "pulling";
 const GROUP: &str = "pulling-group";
@@ -100,20 +100,12 @@ fn producer_again(target: &dyn Target) -> rocketmq_sync::Producer {
 
 /// With all its queues.
 fn start(builder: PullConsumerBuilder) -> PullConsumer {
-    let begun = Instant::now();
-    loop {
-        match builder.clone().start() {
-            Ok(consumer) => {
-                eventually(SOON, "queues with a place to begin", || {
-                    let queues = consumer.assignment();
-                    !queues.is_empty() && queues.iter().all(|queue| consumer.position(queue).is_some())
-                });
-                return consumer;
-            }
-            Err(error) if may_pass(&error) && begun.elapsed() < SOON => pause(Duration::from_millis(50)),
-            Err(error) => panic!("{error}"),
-        }
-    }
+    let consumer = once_known(|| builder.clone().start());
+    eventually(SOON, "queues with a place to begin", || {
+        let queues = consumer.assignment();
+        !queues.is_empty() && queues.iter().all(|queue| consumer.position(queue).is_some())
+    });
+    consumer
 }
 
 fn rest(consumer: &PullConsumer) -> Vec<u64> {
