@@ -33,65 +33,6 @@ fn nonsense_is_answered_whatever_it_is() {
     let broker = broker();
     let mut wire = connect(&broker);
     put(&broker, 0, "x");
-    let numbers =
-        ["-9223372036854775808", "9223372036854775807", "-1", "0", "1", "2147483647", "", "x", "1e9"];
-    let names = ["t", "g", "", "%RETRY%g", "TBW102", "no good", "SCHEDULE_TOPIC_XXXX", "\u{1}\u{2}\u{0}"];
-    let number_fields = [
-        "queueId",
-        "queueOffset",
-        "commitOffset",
-        "offset",
-        "maxMsgNums",
-        "sysFlag",
-        "timestamp",
-        "delayLevel",
-        "suspendTimeoutMillis",
-        "subVersion",
-        "e",
-        "f",
-        "g",
-        "h",
-        "d",
-        "j",
-        "l",
-        "readQueueNums",
-        "writeQueueNums",
-        "perm",
-        "maxNum",
-        "beginTimestamp",
-        "endTimestamp",
-        "index",
-        "count",
-        "maxReconsumeTimes",
-    ];
-    let name_fields = [
-        "topic",
-        "consumerGroup",
-        "producerGroup",
-        "group",
-        "a",
-        "b",
-        "c",
-        "i",
-        "clientID",
-        "clientId",
-        "key",
-        "msgId",
-        "namespace",
-        "value",
-        "subscription",
-        "brokerName",
-        "groupName",
-        "isForce",
-        "topicFilterType",
-        "cluster",
-    ];
-    let bodies: [&[u8]; 5] = [b"", b"{}", b"{\"clientID\":[1],\"mqSet\":{}}", b"null", &[0xff; 40]];
-    let codes = [
-        10, 11, 12, 14, 15, 17, 18, 21, 25, 26, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 41, 42, 43, 45,
-        46, 100, 101, 102, 105, 106, 200, 201, 202, 203, 204, 205, 206, 207, 208, 215, 216, 219, 222, 223,
-        224, 225, 300, 305, 307, 309, 310, 320, 321, 324, 325, 327, 328, 343, 351, 352, 361, 370,
-    ];
     let mut seed = 1u64;
     let mut random = move |n: usize| {
         // xorshift: any will do, as long as a failure can be repeated.
@@ -104,18 +45,18 @@ fn nonsense_is_answered_whatever_it_is() {
         if round == 2000 {
             wire.heartbeat("c", "g", "t", &["*"]);
         }
-        let mut request = RemotingCommand::request(RequestCode(codes[random(codes.len())]));
+        let mut request = RemotingCommand::request(RequestCode(CODES[random(CODES.len())]));
         if round >= 2000 && request.request_code() == RequestCode::INVOKE_BROKER_TO_GET_CONSUMER_STATUS {
             // This member would have to answer.
             continue;
         }
-        for field in number_fields {
-            request.fields.set(field, numbers[random(numbers.len())]);
+        for &field in NUMBER_FIELDS {
+            request.fields.set(field, NUMBERS[random(NUMBERS.len())]);
         }
-        for field in name_fields {
-            request.fields.set(field, names[random(names.len())]);
+        for &field in NAME_FIELDS {
+            request.fields.set(field, NAMES[random(NAMES.len())]);
         }
-        request.body = bodies[random(bodies.len())].to_vec();
+        request.body = BODIES[random(BODIES.len())].to_vec();
         // A pull that is rightly held would be waited for.
         request.fields.set("suspendTimeoutMillis", "0");
         let asked = format!("{round}: {request:?}");
@@ -128,3 +69,69 @@ fn nonsense_is_answered_whatever_it_is() {
     wire.heartbeat("c", "g", "t", &["*"]);
     wire.ask(RequestCode::PULL_MESSAGE, &asked);
 }
+
+const NUMBERS: &[&str] =
+    &["-9223372036854775808", "9223372036854775807", "-1", "0", "1", "2147483647", "", "x", "1e9"];
+
+const NAMES: &[&str] =
+    &["t", "g", "", "%RETRY%g", "TBW102", "no good", "SCHEDULE_TOPIC_XXXX", "\u{1}\u{2}\u{0}"];
+
+const NUMBER_FIELDS: &[&str] = &[
+    "queueId",
+    "queueOffset",
+    "commitOffset",
+    "offset",
+    "maxMsgNums",
+    "sysFlag",
+    "timestamp",
+    "delayLevel",
+    "suspendTimeoutMillis",
+    "subVersion",
+    "e",
+    "f",
+    "g",
+    "h",
+    "d",
+    "j",
+    "l",
+    "readQueueNums",
+    "writeQueueNums",
+    "perm",
+    "maxNum",
+    "beginTimestamp",
+    "endTimestamp",
+    "index",
+    "count",
+    "maxReconsumeTimes",
+];
+
+const NAME_FIELDS: &[&str] = &[
+    "topic",
+    "consumerGroup",
+    "producerGroup",
+    "group",
+    "a",
+    "b",
+    "c",
+    "i",
+    "clientID",
+    "clientId",
+    "key",
+    "msgId",
+    "namespace",
+    "value",
+    "subscription",
+    "brokerName",
+    "groupName",
+    "isForce",
+    "topicFilterType",
+    "cluster",
+];
+
+const BODIES: &[&[u8]] = &[b"", b"{}", b"{\"clientID\":[1],\"mqSet\":{}}", b"null", &[0xff; 40]];
+
+const CODES: &[i32] = &[
+    10, 11, 12, 14, 15, 17, 18, 21, 25, 26, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 41, 42, 43, 45, 46,
+    100, 101, 102, 105, 106, 200, 201, 202, 203, 204, 205, 206, 207, 208, 215, 216, 219, 222, 223, 224, 225,
+    300, 305, 307, 309, 310, 320, 321, 324, 325, 327, 328, 343, 351, 352, 361, 370,
+];
