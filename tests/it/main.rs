@@ -27,6 +27,7 @@ mod ipv6;
 mod killed;
 mod leaks;
 mod life;
+mod listeners;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod name_servers;
@@ -51,6 +52,8 @@ mod rooms;
 mod secrets;
 mod seeded;
 mod slaves;
+mod start;
+mod subscribing;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;

@@ -282,35 +282,6 @@ fn f1_a_broker_that_does_not_know_the_subscription_is_told_it_at_once() {
     }
 }
 
-/// Topics come and go while it runs; the queues of the others are not disturbed.
-#[test]
-fn topics_are_subscribed_and_given_up_while_it_runs() {
-    let broker = Broker::builder().topic("orders", 2).topic("stock", 2).start().unwrap();
-    let seen = Seen::default();
-    let consumer = noting_member(&broker, &seen);
-    let of = |topic: &str| consumer.assignment().iter().filter(|queue| queue.topic() == topic).count();
-    let generations = || {
-        let queues = consumer.stats().queues.into_iter().filter(|one| one.queue.topic() == "orders");
-        queues.map(|one| one.generation).collect::<Vec<_>>()
-    };
-    let before = generations();
-    consumer.subscribe("stock", "a || b").unwrap();
-    until("stock is owned", || of("stock") == 2);
-    for (tag, n) in [("a", 0), ("c", 1), ("b", 2)] {
-        let queue = MessageQueue::new("stock", "broker-a", 0);
-        broker.put(&Message::new("stock", n.to_string()).tag(tag).queue(&queue)).unwrap();
-    }
-    put(&broker, 3..5);
-    seen.wait(4);
-    assert!(!seen.counts().contains_key("1"));
-    consumer.unsubscribe("stock").unwrap();
-    until("stock is given up", || of("stock") == 0);
-    assert_eq!(broker.inspect().lag("billing", "stock"), 0, "and committed");
-    assert_eq!(generations(), before);
-    assert!(consumer.unsubscribe("stock").is_err() && consumer.subscribe("bad topic", "*").is_err());
-    assert!(consumer.shutdown(SOON).is_clean());
-}
-
 #[test]
 fn x4_a_body_that_cannot_be_inflated_is_one_dead_letter() {
     let broker = orders(1);
