@@ -16,20 +16,23 @@ macro_rules! program {
 
 program!(answer_with_result, "../programs/answer_with_result.rs");
 program!(batch_job, "../programs/batch_job.rs");
+program!(broadcast_config, "../programs/broadcast_config.rs");
 program!(dead_letters, "../programs/dead_letters.rs");
+program!(hooks, "../programs/hooks.rs");
 program!(orderly, "../programs/orderly.rs");
 program!(own_offsets, "../programs/own_offsets.rs");
+#[allow(unused_must_use, reason = "as its author wrote it")]
+mod with_a_warning {
+    program!(sql_and_timestamp, "../programs/sql_and_timestamp.rs");
+}
+pub use with_a_warning::sql_and_timestamp;
 program!(tail, "../programs/tail.rs");
+#[cfg(all(feature = "acl", feature = "tls"))]
+program!(tls_acl, "../programs/tls_acl.rs");
 
 #[allow(dead_code, reason = "a program whose `main` nobody calls here")]
 #[path = "../programs/answers.rs"]
 mod answers;
-#[allow(dead_code, reason = "a program whose `main` nobody calls here")]
-#[path = "../programs/broadcast_config.rs"]
-mod broadcast_config;
-#[allow(dead_code, reason = "a program whose `main` nobody calls here")]
-#[path = "../programs/hooks.rs"]
-mod hooks;
 #[allow(dead_code, reason = "a program whose `main` nobody calls here")]
 #[path = "../programs/metrics.rs"]
 mod metrics;
@@ -40,20 +43,12 @@ mod readme;
 #[path = "../programs/shared_client.rs"]
 mod shared_client;
 #[allow(dead_code, reason = "a program whose `main` nobody calls here")]
-#[allow(unused_must_use, reason = "as its author wrote it")]
-#[path = "../programs/sql_and_timestamp.rs"]
-mod sql_and_timestamp;
-#[allow(dead_code, reason = "a program whose `main` nobody calls here")]
 #[allow(clippy::redundant_closure, reason = "as its author wrote it")]
 #[path = "../programs/stopper_and_threads.rs"]
 mod stopper_and_threads;
 #[allow(dead_code, reason = "a program whose `main` nobody calls here")]
 #[path = "../programs/thread_bench.rs"]
 mod thread_bench;
-#[cfg(feature = "tls")]
-#[allow(dead_code, reason = "a program whose `main` nobody calls here")]
-#[path = "../programs/tls_acl.rs"]
-mod tls_acl;
 #[path = "../programs/unit_test.rs"]
 mod unit_test;
 #[allow(dead_code, reason = "a program whose `main` nobody calls here")]

@@ -5,10 +5,22 @@ use std::collections::BTreeMap;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use crate::programs::{answer_with_result, batch_job, dead_letters, orderly, own_offsets, tail};
+#[cfg(all(feature = "acl", feature = "tls"))]
+use crate::programs::tls_acl;
+use crate::programs::{
+    answer_with_result, batch_job, broadcast_config, dead_letters, hooks, orderly, own_offsets,
+    sql_and_timestamp, tail,
+};
+#[cfg(all(feature = "acl", feature = "tls"))]
+use crate::scenarios::certificates::Authority;
 use crate::support::{SOON, Seen, billing, free_address, orders, put};
 use rocketmq_sync::broker::Broker;
 use rocketmq_sync::{ConsumeStatus, Message, dead_letter_topic};
+#[cfg(all(feature = "acl", feature = "tls"))]
+use rocketmq_sync::{
+    Credentials,
+    broker::{Permission, Rights},
+};
 
 /// What a program has said, and the code that it ended with.
 struct Said {
@@ -24,6 +36,8 @@ impl Said {
 }
 
 const IS_THE_PROGRAM: &str = "IT_PROGRAM";
+/// Where it finds its files.
+const FOLDER: &str = "IT_FOLDER";
 
 /// Runs `play`, which is given a way to run the program with these variables.
 fn program(test: &str, run: fn() -> ExitCode, play: impl FnOnce(&dyn Fn(&[(&str, &str)]) -> Said)) {
@@ -34,7 +48,11 @@ fn program(test: &str, run: fn() -> ExitCode, play: impl FnOnce(&dyn Fn(&[(&str,
         return println!("\nended with {}", code.unwrap());
     }
     play(&|variables| {
-        let output = Command::new(std::env::current_exe().unwrap())
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        if let Some((_, folder)) = variables.iter().find(|(name, _)| *name == FOLDER) {
+            command.current_dir(folder);
+        }
+        let output = command
             .args(["--exact", &format!("programs_run::{test}"), "--nocapture"])
             .env(IS_THE_PROGRAM, "1")
             .envs(variables.iter().copied())
@@ -194,4 +212,109 @@ fn answer_with_result_starts_what_it_shows() {
 
 fn put_each(broker: &Broker) {
     (0..10).for_each(|n: u32| drop(broker.put(&Message::new("t", n.to_string())).unwrap()));
+}
+
+#[test]
+fn sql_and_timestamp_shows_what_its_filters_let_pass() {
+    program("sql_and_timestamp_shows_what_its_filters_let_pass", sql_and_timestamp::run, |run| {
+        let broker = Broker::builder().topic("payments", 2).topic("chargebacks", 1).start().unwrap();
+        let payment = |amount: &str, country: &str| {
+            let message =
+                Message::new("payments", "").property("amount", amount).property("country", country);
+            broker.put(&message).unwrap().message_id().to_owned()
+        };
+        let dropped = [payment("900", "NL"), payment("1500", "FR"), payment("1000", "DE")];
+        let shown = [payment("1001", "NL"), payment("2500", "DE")];
+        let back = broker.put(&Message::new("chargebacks", "")).unwrap();
+
+        let said = run(&[("NAMESRV_ADDR", &broker.name_server()), ("PROGRAM_ROWS", "3")]);
+        assert_eq!(said.code, Some(0), "{}", said.text);
+        assert!(said.text.contains(&format!("{} Some(\"1001\")", shown[0])), "{}", said.text);
+        assert!(said.text.contains(&format!("{} Some(\"2500\")", shown[1])), "{}", said.text);
+        assert!(said.text.contains(&format!("{} None", back.message_id())), "{}", said.text);
+        assert!(!dropped.iter().any(|id| said.text.contains(id.as_str())), "{}", said.text);
+        // What it consumed before it gave the topic up is committed as well.
+        let state = broker.inspect();
+        assert_eq!((state.lag("fraud", "payments"), state.lag("fraud", "chargebacks")), (0, 0));
+        assert!(state.members("fraud").is_empty());
+    });
+}
+
+#[test]
+fn hooks_see_what_is_sent_and_consumed() {
+    program("hooks_see_what_is_sent_and_consumed", hooks::run, |run| {
+        let broker = orders(4);
+        let put = |queue: i32, key: &str| {
+            let place = rocketmq_sync::MessageQueue::new("orders", "broker-a", queue);
+            broker.put(&Message::new("orders", "x").key(key).queue(&place)).unwrap();
+        };
+        // Its strategy leaves the odd queues to the second member, whom there is not.
+        put(0, "new");
+        put(1, "new");
+        put(2, "seen");
+        let said = run(&[("NAMESRV_ADDR", &broker.name_server()), ("PROGRAM_ROWS", "3")]);
+        assert_eq!(said.code, Some(0), "{}", said.text);
+        let spans: Vec<_> = said.after("span of ").collect();
+        assert_eq!(spans.iter().filter(|span| **span == "None").count(), 2, "{spans:?}");
+        assert_eq!(spans.iter().filter(|span| **span == "Some(\"00-trace-1\")").count(), 1, "{spans:?}");
+        assert_eq!((spans.len(), broker.inspect().lag("billing", "orders")), (3, 1));
+    });
+}
+
+#[test]
+fn broadcast_config_knows_the_last_one() {
+    program("broadcast_config_knows_the_last_one", broadcast_config::run, |run| {
+        let broker = Broker::builder().topic("config", 1).start().unwrap();
+        for (tag, body) in [("shop", "old"), ("stock", "other"), ("shop", "color=blue")] {
+            broker.put(&Message::new("config", body).tag(tag)).unwrap();
+        }
+        // It keeps no offsets: whenever it starts, it has the last one.
+        for _ in 0..2 {
+            let said = run(&[("NAMESRV_ADDR", &broker.name_server()), ("PROGRAM_ROWS", "1")]);
+            assert_eq!(said.code, Some(0), "{}", said.text);
+            assert!(said.text.lines().any(|line| line == "color=blue"), "{}", said.text);
+            assert!(!said.text.contains("old"), "{}", said.text);
+        }
+    });
+}
+
+#[cfg(all(feature = "acl", feature = "tls"))]
+#[test]
+fn tls_acl_sends_or_says_why_it_may_not() {
+    program("tls_acl_sends_or_says_why_it_may_not", tls_acl::run, |run| {
+        let authority = Authority::new("the authority");
+        authority.sign("server", "127.0.0.1");
+        authority.sign("me", "me");
+        let broker = |rights: Rights| {
+            let (certificate, key) = (authority.path("server.pem"), authority.path("server.key"));
+            let builder = Broker::builder().topic("orders", 1).advertise("10.255.255.1:0");
+            let builder = builder.tls_files(certificate, key).tls_client_ca(authority.ca());
+            builder.account(Credentials::new("shop", "s3cr3t"), rights).start().unwrap()
+        };
+        let folder = authority.path("");
+        let folder = folder.to_str().unwrap();
+        let open = broker(Rights::all());
+        let with = |broker: &Broker, secret: &str| {
+            let server = broker.name_server();
+            run(&[("NAMESRV_ADDR", &server), ("MQ_SECRET", secret), (FOLDER, folder)])
+        };
+
+        let said = with(&open, "s3cr3t");
+        assert_eq!((said.code, open.inspect().depth("orders")), (Some(0), 1), "{}", said.text);
+        assert!(said.text.contains("Client {") && !said.text.contains("s3cr3t"), "{}", said.text);
+
+        let read_only = broker(Rights::all().topic("orders", Permission::Read));
+        let said = with(&read_only, "s3cr3t");
+        assert_eq!((said.code, read_only.inspect().depth("orders")), (Some(0), 0), "{}", said.text);
+        assert!(said.text.contains("wrong key or no right to send: "), "{}", said.text);
+
+        let wrong = with(&open, "wrong");
+        assert_eq!(wrong.code, Some(1), "{}", wrong.text);
+        assert!(wrong.text.contains("the signature of account shop is wrong"), "{}", wrong.text);
+
+        let none = with(&open, "");
+        assert_eq!(none.code, Some(1), "{}", none.text);
+        assert!(none.after("credentials: ").count() == 1, "{}", none.text);
+        assert_eq!(open.inspect().depth("orders"), 1);
+    });
 }

@@ -1,12 +1,12 @@
 use rocketmq_sync::{Client, Credentials, ErrorKind, Message, Producer, Result, Tls};
 fn main() -> Result<()> {
     let client = Client::builder()
-        .name_servers("mq.example.com:9876")
+        .name_servers(servers())
         .tls(Tls::ca_file("ca.pem").client_certificate("me.pem", "me.key"))
         .credentials(
             Credentials::new("shop", std::env::var("MQ_SECRET").unwrap_or_default()).security_token("t"),
         )
-        .address_map(|advertised| advertised.replace("10.255.255.1", "mq.example.com"))
+        .address_map(|advertised| advertised.replace("10.255.255.1", &host()))
         .start()
         .inspect_err(|e| {
             for m in e.mistakes() {
@@ -20,4 +20,11 @@ fn main() -> Result<()> {
         other => drop(other?),
     }
     Ok(())
+}
+// The name in front of the port.
+fn host() -> String {
+    servers().rsplit_once(':').map_or_else(servers, |(host, _)| host.to_owned())
+}
+fn servers() -> String {
+    std::env::var("NAMESRV_ADDR").unwrap_or_else(|_| "mq.example.com:9876".to_owned())
 }
