@@ -231,3 +231,27 @@ fn d4_retries_come_with_a_namespace_too() {
     assert_eq!(broker.inspect().members("eu%billing").len(), 1);
     assert!(consumer.shutdown(SOON).is_clean());
 }
+
+/// A service for what others could not handle is there before the first such message, and its topic with it.
+#[test]
+fn dead_letters_are_consumed_by_whoever_started_before_there_were_any() {
+    let broker = crate::support::orders(1);
+    let client = crate::support::client_with_routes_every(SECOND, broker.name_server());
+    let seen = Seen::default();
+    let begun = Instant::now();
+    let office = rocketmq_sync::PushConsumer::builder("office")
+        .client(&client)
+        .subscribe(dead_letter_topic("billing"), "*")
+        .consume_from(rocketmq_sync::ConsumeFrom::FirstOffset)
+        .consume_concurrently(seen.listener())
+        .start()
+        .unwrap();
+    assert!(begun.elapsed() < 5 * SECOND, "nobody waits for it: {:?}", begun.elapsed());
+    let refusing =
+        billing().client(&client).consume_concurrently(|_| ConsumeStatus::DeadLetter).start().unwrap();
+    put(&broker, 0..1);
+    seen.wait(1);
+    assert_eq!(seen.messages()[0].origin_topic(), "orders");
+    assert!(refusing.shutdown(SOON).is_clean());
+    assert!(office.shutdown(SOON).is_clean());
+}

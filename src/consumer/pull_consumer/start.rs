@@ -14,10 +14,10 @@ use crate::consumer::local::LocalOffsets;
 use crate::consumer::loops::Loops;
 use crate::consumer::push::end::Inner;
 use crate::consumer::push::member::Membership;
-use crate::consumer::push::start::{begin, find_topic, open_local, wait_until_ready};
+use crate::consumer::push::start::{begin, comes_later, find_topic, open_local, wait_until_ready};
 use crate::consumer::settings::Settings;
 use crate::error::{Error, Result};
-use crate::message::{DLQ_PREFIX, Filter, MessageQueue, RETRY_PREFIX, Subscription};
+use crate::message::{Filter, MessageQueue, Subscription};
 
 /// What is to be started.
 pub(super) struct Plan {
@@ -107,9 +107,4 @@ pub(super) fn on_wire(instance: &Instance, queue: &MessageQueue) -> MessageQueue
         return queue.clone();
     }
     MessageQueue::new(instance.namespace().topic(queue.topic()), queue.broker_name(), queue.queue_id())
-}
-
-/// Brokers make these when they are needed.
-fn comes_later(topic: &str) -> bool {
-    topic.starts_with(DLQ_PREFIX) || topic.starts_with(RETRY_PREFIX)
 }

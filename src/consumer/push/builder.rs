@@ -303,9 +303,10 @@ impl PushConsumerBuilder {
     ///
     /// # Errors
     /// `Config` with all mistakes of the settings. `TopicNotFound` for a topic that does not exist after it was asked
-    /// for again for a second, `InvalidInput` for a static topic and for a filter that the broker cannot read, `Broker`
-    /// if it does not filter by properties (none of them with `connect_in_background`). `Unreachable` or `Timeout` with every server that
-    /// was tried. `Closed` if the shared client was shut down.
+    /// for again for a second (not for `%DLQ%` topics, which come with the first dead letter), `InvalidInput` for a
+    /// static topic and for a filter that the broker cannot read, `Broker` if it does not filter by properties; none of
+    /// these with `connect_in_background`. `Unreachable` or `Timeout` with every server that was tried. `Closed` if the
+    /// shared client was shut down.
     pub fn start(self) -> Result<PushConsumer> {
         let (parsed, mistakes) = self.check();
         if !mistakes.is_empty() {

@@ -19,7 +19,7 @@ use crate::consumer::rebalance_loop::{self, RebalanceEvent};
 use crate::consumer::settings::Settings;
 use crate::consumer::timer_loop::TimerEvent;
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::{Filter, Subscription, retry_topic};
+use crate::message::{DLQ_PREFIX, Filter, RETRY_PREFIX, Subscription, retry_topic};
 
 pub(super) fn start(
     client: Client,
@@ -90,7 +90,7 @@ fn subscriptions(
     for (topic, filter) in topics {
         let wire: Arc<str> = instance.namespace().topic(topic).into();
         let subscription = Subscription::parse(&*wire, filter, version).map_err(Error::invalid_input)?;
-        if !instance.config().in_background {
+        if !instance.config().in_background && !comes_later(&wire) {
             find_topic(instance, &wire, deadline)?;
             check_filter(instance, wire_group, &subscription, deadline)?;
         }
@@ -131,6 +131,11 @@ pub(in crate::consumer) fn wait_until_ready(core: &Core, ready: &Receiver<()>, d
         );
     }
     log::info!("consumer {} started on client {}", core.plain_group, core.instance.id());
+}
+
+/// Brokers make these when they are needed.
+pub(in crate::consumer) fn comes_later(topic: &str) -> bool {
+    topic.starts_with(DLQ_PREFIX) || topic.starts_with(RETRY_PREFIX)
 }
 
 /// A topic that was made a moment ago may not have reached the name servers yet.
