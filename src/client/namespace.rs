@@ -1,8 +1,9 @@
 //! Namespaces of the first kind: a prefix that names have on the servers and that programs do not see.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::message::{DLQ_PREFIX, RETRY_PREFIX, is_reserved_group, is_system_topic};
+use crate::message::{DLQ_PREFIX, MessageQueue, RETRY_PREFIX, is_reserved_group, is_system_topic};
 
 /// The prefix of a client, if it has one.
 #[derive(Debug, Clone, Default)]
@@ -48,6 +49,28 @@ impl Namespace {
         }
     }
 
+    /// The queue as servers know it. One that has the prefix already stays as it is.
+    pub(crate) fn queue<'a>(&self, queue: &'a MessageQueue) -> Cow<'a, MessageQueue> {
+        self.renamed(queue, Self::topic)
+    }
+
+    /// The queue as the program knows it.
+    pub(crate) fn strip_queue<'a>(&self, queue: &'a MessageQueue) -> Cow<'a, MessageQueue> {
+        self.renamed(queue, Self::strip)
+    }
+
+    fn renamed<'a>(
+        &self,
+        queue: &'a MessageQueue,
+        name: impl FnOnce(&Self, &str) -> String,
+    ) -> Cow<'a, MessageQueue> {
+        if self.is_none() {
+            return Cow::Borrowed(queue);
+        }
+        let topic = name(self, queue.topic());
+        Cow::Owned(MessageQueue::new(topic, queue.broker_name(), queue.queue_id()))
+    }
+
     /// The name of the namespace, for views of messages to take off.
     pub(crate) fn shared_name(&self) -> Option<Arc<str>> {
         self.name.clone()
@@ -84,6 +107,11 @@ mod tests {
             assert_eq!(namespace.topic(name), on_server);
             assert_eq!(namespace.topic(on_server), on_server, "only once");
             assert_eq!(namespace.strip(on_server), name);
+        }
+        let plain = MessageQueue::new("orders", "broker-a", 3);
+        let on_server = MessageQueue::new("shop%orders", "broker-a", 3);
+        for queue in [&plain, &on_server] {
+            assert_eq!((&*namespace.queue(queue), &*namespace.strip_queue(queue)), (&on_server, &plain));
         }
         assert_eq!(namespace.group("billing"), "shop%billing");
         assert_eq!(namespace.group("TOOLS_CONSUMER"), "TOOLS_CONSUMER");

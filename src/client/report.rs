@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::namespace::Namespace;
 use crate::message::MessageQueue;
 
 /// What came of a shutdown. `Display` puts it into one line.
@@ -40,6 +41,17 @@ impl ShutdownReport {
     /// What a listener gets that shuts down its own consumer: the rest happens when it has returned.
     pub(crate) fn requested() -> Self {
         ShutdownReport { in_background: true, ..ShutdownReport::default() }
+    }
+
+    /// Names queues as the program knows them.
+    pub(crate) fn without(&mut self, namespace: &Namespace) {
+        if namespace.is_none() {
+            return;
+        }
+        let with_offset = self.abandoned.iter_mut().chain(&mut self.committed).map(|(queue, _)| queue);
+        for queue in with_offset.chain(self.uncommitted.iter_mut().map(|(queue, _)| queue)) {
+            *queue = namespace.strip_queue(queue).into_owned();
+        }
     }
 
     /// Adds what another handle left behind; the longer time counts.

@@ -181,7 +181,7 @@ impl Core {
     }
 
     pub(crate) fn emit(&self, event: Event) {
-        self.events.emit(event);
+        self.events.emit(event.without(self.instance.namespace()));
     }
 
     pub(crate) fn is_suspended(&self) -> bool {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::stats::{StartReason, Waiting};
+use crate::client::Namespace;
 use crate::message::{MessageQueue, MessageView};
 
 /// Something that happened to a consumer.
@@ -161,6 +162,22 @@ pub enum Event {
         /// How many events were dropped.
         events: u64,
     },
+}
+
+impl Event {
+    /// With queues as the program knows them. Messages have theirs like that already.
+    pub(crate) fn without(mut self, namespace: &Namespace) -> Self {
+        if let Self::Assigned { queue, .. }
+        | Self::Revoked { queue, .. }
+        | Self::OffsetCorrected { queue, .. }
+        | Self::OffsetReset { queue, .. }
+        | Self::QueueStalled { queue, .. } = &mut self
+            && !namespace.is_none()
+        {
+            *queue = namespace.strip_queue(queue).into_owned();
+        }
+        self
+    }
 }
 
 impl fmt::Display for Event {

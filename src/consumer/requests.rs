@@ -135,10 +135,15 @@ fn consume_directly(
         Some(Err(error)) => return Err(format!("the message cannot be read: {error}")),
         None => return Err("there is no message in the request".to_owned()),
     };
-    let namespace = core.instance.namespace().shared_name();
-    let nowhere = Source { bytes, queue: MessageQueue::new("", broker.as_str(), 0), namespace };
+    let namespace = core.instance.namespace();
+    let nowhere = Source {
+        bytes,
+        queue: MessageQueue::new("", broker.as_str(), 0),
+        namespace: namespace.shared_name(),
+    };
     let view = MessageView::new(Arc::new(nowhere), record);
-    let queue = MessageQueue::new(view.stored_topic(), broker.as_str(), view.stored_queue_id());
+    let queue =
+        MessageQueue::new(namespace.strip(view.stored_topic()), broker.as_str(), view.stored_queue_id());
     let source = Source {
         bytes: view.source().bytes.clone(),
         queue: queue.clone(),

@@ -129,7 +129,7 @@ impl Worker<'_> {
         }
         let run = taken.run;
         self.slot.take_up(Work { queue: queue.clone(), run: run.clone(), retried: taken.retried });
-        self.batch.set_queue(queue.queue());
+        self.batch.set_queue(&self.core.instance.namespace().strip_queue(queue.queue()));
         self.consumed = self.slot.counts.by_topic.of(queue.queue().shared_topic());
         queue.facts.last_consume.store(self.core.instance.clock().millis(), Ordering::Relaxed);
 

@@ -52,7 +52,7 @@ impl Record {
 pub struct Source {
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// The queue that the messages came from.
+    /// The queue that the messages came from, as the program knows it.
     pub queue: MessageQueue,
     /// The namespace to take off topics (the old kind, `namespace%topic`).
     pub namespace: Option<Arc<str>>,

@@ -126,11 +126,7 @@ impl Producer {
         core.check_open()?;
         let namespace = core.instance.namespace();
         let route = core.instance.route_or_fetch(&namespace.topic(topic), self.deadline())?;
-        if namespace.is_none() {
-            return Ok(route.publish().to_vec());
-        }
-        let plain = |queue: &MessageQueue| MessageQueue::new(topic, queue.broker_name(), queue.queue_id());
-        Ok(route.publish().iter().map(plain).collect())
+        Ok(route.publish().iter().map(|queue| namespace.strip_queue(queue).into_owned()).collect())
     }
 
     /// The same producer with another send timeout.

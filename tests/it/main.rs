@@ -31,6 +31,7 @@ mod listeners;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod name_servers;
+mod namespace;
 mod network;
 mod offsets;
 mod operations;

@@ -36,7 +36,8 @@ pub fn averagely_by_circle(
 }
 
 /// Exactly these queues, for this member alone; which member has which is the program's business. Queues of the retry
-/// topic of the group are shared out [`averagely`], since nobody can list them beforehand.
+/// topic of the group are shared out [`averagely`], since nobody can list them beforehand. Topics may be named with or
+/// without the namespace of the client.
 ///
 /// Java: `AllocateMessageQueueByConfig`, which leaves the retry topic unconsumed.
 pub fn by_config(
@@ -47,7 +48,8 @@ pub fn by_config(
         if queues.iter().any(|queue| queue.topic().starts_with(crate::message::RETRY_PREFIX)) {
             return averagely(client_id, client_ids, queues);
         }
-        queues.iter().filter(|queue| configured.contains(queue)).cloned().collect()
+        // Also those of other topics: the consumer takes what belongs to the one at hand.
+        configured.clone()
     }
 }
 

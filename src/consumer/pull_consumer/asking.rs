@@ -19,8 +19,9 @@ use crate::remoting::{CallError, ReplySink};
 /// The readable queues of a topic.
 pub(super) fn queues(core: &Core, topic: &str) -> Result<Vec<MessageQueue>> {
     let deadline = Instant::now() + core.instance.config().request_timeout;
-    let route = core.instance.route_or_fetch(&core.instance.namespace().topic(topic), deadline)?;
-    Ok(route.subscribe().to_vec())
+    let namespace = core.instance.namespace();
+    let route = core.instance.route_or_fetch(&namespace.topic(topic), deadline)?;
+    Ok(route.subscribe().iter().map(|queue| namespace.strip_queue(queue).into_owned()).collect())
 }
 
 /// What the group has stored.

@@ -44,8 +44,7 @@ pub(super) fn offsets(
     for (queue, wire) in offsets {
         let offset = Offset::new(wire)
             .ok_or_else(|| Error::invalid_input(format!("{queue}: offset {wire} is negative")))?;
-        let namespace = core.instance.namespace();
-        let queue = MessageQueue::new(namespace.topic(queue.topic()), queue.broker_name(), queue.queue_id());
+        let queue = core.instance.namespace().queue(&queue).into_owned();
         let process = core.owned_queue(&queue).ok_or_else(|| not_ours(&queue))?;
         // Beyond what was handed out only the broker knows what there is.
         if offset > process.watermark() && offset > asking::offset(core, &queue, Ask::Max)? {

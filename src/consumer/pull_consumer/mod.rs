@@ -198,7 +198,8 @@ impl PullConsumer {
 
     /// The queues it has now, in order, also those whose start position is not known yet.
     pub fn assignment(&self) -> Vec<MessageQueue> {
-        polling(self.core()).held().into_keys().collect()
+        let namespace = self.core().instance.namespace();
+        polling(self.core()).held().keys().map(|queue| namespace.strip_queue(queue).into_owned()).collect()
     }
 
     /// Figures about it at this moment, with the reason for each queue that is not pulling.

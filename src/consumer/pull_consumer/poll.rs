@@ -169,7 +169,8 @@ fn readable(core: &Core, queue: &ProcessQueue, handed: &HandedOut) -> Vec<Messag
 fn ask(core: &Arc<Core>, question: Question) {
     let Some(look_up) = polling(core).start_offset() else { return };
     let Question { queue, epoch } = question;
-    let answer = catch_unwind(AssertUnwindSafe(|| look_up(&queue)))
+    let plain = core.instance.namespace().strip_queue(&queue);
+    let answer = catch_unwind(AssertUnwindSafe(|| look_up(&plain)))
         .unwrap_or_else(|panic| Err(format!("it panicked: {}", panic_text(&*panic))));
     let answer = match answer {
         Ok(Some(wire)) => Offset::new(wire).map(Some).ok_or_else(|| format!("{wire} is negative")),

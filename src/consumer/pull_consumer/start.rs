@@ -103,8 +103,5 @@ fn subscriptions(
 }
 
 pub(super) fn on_wire(instance: &Instance, queue: &MessageQueue) -> MessageQueue {
-    if instance.namespace().is_none() {
-        return queue.clone();
-    }
-    MessageQueue::new(instance.namespace().topic(queue.topic()), queue.broker_name(), queue.queue_id())
+    instance.namespace().queue(queue).into_owned()
 }

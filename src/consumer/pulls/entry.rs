@@ -198,9 +198,10 @@ impl<S: Outside> Entry<S> {
             self.queue.facts.set_max(offsets.max_offset);
             self.suggested = u64::try_from(offsets.suggest_which_broker_id).unwrap_or(MASTER);
         }
+        let queue = self.core.namespace().strip_queue(self.queue.queue());
         let question = Question {
             from: self.fetch.next(),
-            queue: self.queue.queue(),
+            queue: &queue,
             subscription: &self.subscription,
             namespace: self.core.namespace().shared_name(),
             offset_illegal: self.core.settings().offset_illegal,

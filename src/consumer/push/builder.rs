@@ -198,6 +198,9 @@ impl PushConsumerBuilder {
     /// thread is refused there, on whichever client: polling, committing, [`seek`](crate::PullConsumer::seek) and
     /// [`assign`](crate::PullConsumer::assign) answer `InvalidInput` at once. A shutdown goes on in the background, and
     /// a consumer that is started there does not wait for its first queues.
+    ///
+    /// With a [`namespace`](crate::ClientBuilder::namespace) the topics of the queues have it in front, here alone:
+    /// members in other languages share by the names that servers know. What it returns may be without it.
     pub fn allocate(
         mut self,
         strategy: impl Fn(&str, &[String], &[MessageQueue]) -> Vec<MessageQueue> + Send + Sync + 'static,

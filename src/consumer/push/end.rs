@@ -207,6 +207,7 @@ impl Inner {
             local.close();
         }
         self.core.events.close();
+        report.without(self.core.instance.namespace());
         report.elapsed = began.elapsed();
         log::info!("consumer {}: {report}", self.core.plain_group);
         self.life.ended(report.clone());

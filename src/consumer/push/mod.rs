@@ -106,7 +106,9 @@ impl PushConsumer {
 
     /// The queues it owns now, in order.
     pub fn assignment(&self) -> Vec<MessageQueue> {
-        self.core().owned().iter().map(|process| process.queue().clone()).collect()
+        let namespace = self.core().instance.namespace();
+        let owned = self.core().owned();
+        owned.iter().map(|process| namespace.strip_queue(process.queue()).into_owned()).collect()
     }
 
     /// Figures about it at this moment, with the reason for each queue that is not pulling.

@@ -159,7 +159,10 @@ impl<S: Outside> Group<S> {
     ) -> Option<Vec<MessageQueue>> {
         let strategy = &self.core.settings().allocate;
         let share = catch_unwind(AssertUnwindSafe(|| strategy(id, members.ids(), all)));
+        // It may name queues as the program knows them.
+        let on_wire = |queue: MessageQueue| self.core.namespace().queue(&queue).into_owned();
         share
+            .map(|share| share.into_iter().map(on_wire).collect())
             .inspect_err(|panic| {
                 let text = panic_text(&**panic).to_owned();
                 log::error!("the allocation strategy of {} panicked for {topic}: {text}", self.core.group());
