@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{Worker, make_readable};
 use crate::client::{ConsumeStatus, Verdict};
+use crate::clock::later;
 use crate::consumer::claims::Finished;
 use crate::consumer::core::Item;
 use crate::consumer::order::{Fate, Judgement, judge};
@@ -20,7 +21,7 @@ use crate::message::MessageView;
 impl Worker<'_> {
     /// Works on the queue until it has nothing more, has to wait, or others have waited for long enough.
     pub(super) fn consume_in_order(&mut self, queue: &Arc<ProcessQueue>) {
-        self.batch.set_queue(queue.queue());
+        self.batch.set_queue(&self.core.instance.namespace().strip_queue(queue.queue()));
         self.consumed = self.slot.counts.by_topic.of(queue.queue().shared_topic());
         queue.facts.last_consume.store(self.core.instance.clock().millis(), Ordering::Relaxed);
         let begun = self.slot.nanos(Instant::now());
@@ -200,7 +201,7 @@ fn wait<S: Outside>(
     pause: Option<Duration>,
 ) {
     let now = core.now();
-    let until = pause.map_or(now, |pause| now + pause);
+    let until = pause.map_or(now, |pause| later(now, pause));
     let begun: Vec<_> =
         handed_over.into_iter().filter(|(one, ..)| queue.send_back(&one.run, one.index)).collect();
     let nothing_to_wait_for = begun.is_empty();

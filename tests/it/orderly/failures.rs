@@ -56,12 +56,12 @@ fn a_queue_waits_for_as_long_as_the_setting_or_the_answer_says() {
         .suspend_time(5 * SECOND)
         .consume_orderly(seen.answering(|batch| match (body(&batch[0]), batch[0].reconsume_times()) {
             ("0", 0) => ConsumeStatus::ReconsumeLater,
-            ("0", 1) => ConsumeStatus::ReconsumeAfter(20 * SECOND),
+            ("0", 1) => ConsumeStatus::ReconsumeAfter(45 * SECOND),
             _ => ConsumeStatus::Success,
         }))
         .start()
         .unwrap();
-    for (n, wait) in [(1, 5 * SECOND), (2, 20 * SECOND)] {
+    for (n, wait) in [(1, 5 * SECOND), (2, 45 * SECOND)] {
         seen.wait(n as usize);
         until("the queue waits", || {
             consumer.stats().failed == u64::from(n) && consumer.stats().busy_threads == 0
