@@ -185,5 +185,6 @@ fn on_every_connection_the_heartbeat_comes_first() {
         }
     }
     assert!(told.len() >= 4, "{told:?}");
-    assert!(consumer.shutdown(SOON).is_clean());
+    let report = consumer.shutdown(SOON);
+    assert!(report.is_clean(), "{report}");
 }
