@@ -307,7 +307,9 @@ impl fmt::Display for Error {
 impl fmt::Display for Attempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let detail = if self.detail.is_empty() { self.kind.as_str() } else { &self.detail };
-        write!(f, "{}: {detail} (after {:.1?})", self.server, self.elapsed)
+        write!(f, "{}: {detail}", self.server)?;
+        // Of what was known beforehand there is no time to tell.
+        if self.elapsed.is_zero() { Ok(()) } else { write!(f, " (after {:.1?})", self.elapsed) }
     }
 }
 

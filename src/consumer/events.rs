@@ -184,7 +184,9 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ready => f.write_str("ready"),
-            Self::Assigned { queue, offset, reason } => write!(f, "{queue} starts at {offset}: {reason}"),
+            Self::Assigned { queue, offset, reason } => {
+                write!(f, "{queue} starts at {offset}: {}", reason.explain(*offset))
+            }
             Self::Revoked { queue, committed, abandoned } => {
                 write!(f, "{queue} given up, ")?;
                 match committed {

@@ -1,5 +1,6 @@
 //! What `stats()` shows.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
@@ -26,6 +27,18 @@ pub enum StartReason {
     Corrected,
     /// The queue went on after its process queue was rebuilt.
     Rebuilt,
+}
+
+impl StartReason {
+    /// In words, for a line about a start at this offset.
+    pub(crate) fn explain(&self, offset: i64) -> Cow<'static, str> {
+        match self {
+            Self::Stored if offset == 0 => {
+                "the stored offset of the group, or it has none: while a queue is young, brokers say 0 for both".into()
+            }
+            reason => reason.to_string().into(),
+        }
+    }
 }
 
 impl fmt::Display for StartReason {

@@ -26,7 +26,8 @@ impl Filter {
 
     /// Messages whose properties satisfy an SQL92 expression, such as `amount > 10 AND color IS NOT NULL`.
     ///
-    /// The broker evaluates it, if its `enablePropertyFilter` is on. Java: `MessageSelector.bySql`.
+    /// The broker evaluates it, if its `enablePropertyFilter` is on. It reads a property as a number of the kind that it
+    /// is compared with: `amount > 10` does not find `10.5`, `amount > 10.0` does. Java: `MessageSelector.bySql`.
     pub fn sql(expression: impl Into<String>) -> Self {
         Self(FilterKind::Sql(expression.into()))
     }

@@ -6,7 +6,9 @@ use std::time::Duration;
 use crate::support::{SOON, Seen, billing, next_event, queue, until};
 use rocketmq_sync::broker::Broker;
 use rocketmq_sync::consumer::Event;
-use rocketmq_sync::{Batch, Client, ConsumeFrom, Message, Producer, PullConsumer, allocate, retry_topic};
+use rocketmq_sync::{
+    Batch, Client, ConsumeFrom, Message, MessageQueue, Producer, PullConsumer, allocate, retry_topic,
+};
 
 fn broker() -> Broker {
     Broker::builder().topic("eu%orders", 2).start().unwrap()
@@ -51,7 +53,7 @@ fn a_push_consumer_names_queues_without_it() {
             assert_eq!(assigned.topic(), "orders");
         }
         // The queue of retries comes a moment later.
-        let retries = rocketmq_sync::MessageQueue::new(retry_topic("billing"), "broker-a", 0);
+        let retries = MessageQueue::new(retry_topic("billing"), "broker-a", 0);
         until("all queues", || consumer.assignment() == [retries.clone(), queue(0), queue(1)]);
         let shown: Vec<_> = consumer.stats().queues.into_iter().map(|stats| stats.queue).collect();
         assert_eq!(shown, consumer.assignment());
@@ -113,6 +115,18 @@ fn a_pull_consumer_gives_and_takes_queues_without_it() {
     assert_eq!(reader.committed(&queue(0)).unwrap(), Some(1));
     reader.seek(&queue(1), ConsumeFrom::FirstOffset).unwrap();
     assert_eq!(reader.poll(SOON).unwrap()[0].queue(), &queue(1));
+    for error in [
+        reader.seek(&queue(7), ConsumeFrom::FirstOffset).unwrap_err(),
+        reader.seek(&queue(0), 100).unwrap_err(),
+        reader.commit_offsets([(queue(0), 100)]).unwrap_err(),
+        reader.offset_at(&MessageQueue::new("orders", "nowhere", 0), ConsumeFrom::LastOffset).unwrap_err(),
+        reader.queues("none").unwrap_err(),
+    ] {
+        assert!(
+            !error.to_string().contains("eu%") && !error.topic().unwrap_or_default().contains("eu%"),
+            "{error}"
+        );
+    }
     // What came from a queue can go back to it.
     let producer = Producer::builder("shop").client(&client).start().unwrap();
     let receipt = producer.send(&Message::new("orders", "2").queue(&queue(1))).unwrap();

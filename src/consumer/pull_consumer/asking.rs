@@ -42,6 +42,7 @@ pub(super) fn offset(core: &Core, queue: &MessageQueue, ask: Ask) -> Result<Offs
     match offsets(core, vec![(queue.clone(), ask)]).pop() {
         Some((_, Ok(offset))) => Ok(offset),
         Some((queue, Err(attempt))) => {
+            let queue = core.instance.namespace().strip_queue(&queue);
             let operation = format!("looking for an offset of {queue}");
             Err(Error::failed(operation, vec![attempt]).with_topic(queue.topic()))
         }

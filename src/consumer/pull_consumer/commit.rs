@@ -45,10 +45,11 @@ pub(super) fn offsets(
         let offset = Offset::new(wire)
             .ok_or_else(|| Error::invalid_input(format!("{queue}: offset {wire} is negative")))?;
         let queue = core.instance.namespace().queue(&queue).into_owned();
-        let process = core.owned_queue(&queue).ok_or_else(|| not_ours(&queue))?;
+        let process = core.owned_queue(&queue).ok_or_else(|| not_ours(core, &queue))?;
         // Beyond what was handed out only the broker knows what there is.
         if offset > process.watermark() && offset > asking::offset(core, &queue, Ask::Max)? {
-            let text = format!("offset {offset} lies beyond the end of {queue}");
+            let plain = core.instance.namespace().strip_queue(&queue);
+            let text = format!("offset {offset} lies beyond the end of {plain}");
             return Err(Error::invalid_input(text));
         }
         known.push((process, offset));

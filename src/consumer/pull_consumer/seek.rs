@@ -19,12 +19,12 @@ use crate::message::{ConsumeFrom, Filter, MessageQueue, Subscription};
 
 pub(super) fn seek(core: &Arc<Core>, queue: &MessageQueue, to: ConsumeFrom) -> Result<()> {
     if !polling(core).holds(queue) {
-        return Err(not_ours(queue));
+        return Err(not_ours(core, queue));
     }
     let to = resolve(core, queue, to)?;
     let (done, is_done) = bounded(1);
     let wish = Wish::GoTo { queue: queue.clone(), to, done };
-    if answer(core, wish, &is_done)? { Ok(()) } else { Err(not_ours(queue)) }
+    if answer(core, wish, &is_done)? { Ok(()) } else { Err(not_ours(core, queue)) }
 }
 
 /// The offset that is meant, as the broker of the queue knows it.
@@ -38,13 +38,14 @@ pub(super) fn resolve(core: &Core, queue: &MessageQueue, at: ConsumeFrom) -> Res
             Ok(max.back(n).max(min))
         }
         ConsumeFrom::Offset(wire) => {
+            let plain = core.instance.namespace().strip_queue(queue);
             let offset = Offset::new(wire)
-                .ok_or_else(|| Error::invalid_input(format!("{queue}: offset {wire} is negative")))?;
+                .ok_or_else(|| Error::invalid_input(format!("{plain}: offset {wire} is negative")))?;
             let (min, max) = range(core, queue)?;
             if (min..=max).contains(&offset) {
                 return Ok(offset);
             }
-            Err(Error::invalid_input(format!("{queue} has offsets from {min} to {max}, and not {offset}")))
+            Err(Error::invalid_input(format!("{plain} has offsets from {min} to {max}, and not {offset}")))
         }
     }
 }
@@ -110,6 +111,7 @@ fn answer<T>(core: &Arc<Core>, wish: Wish, answer: &Receiver<T>) -> Result<T> {
     answer.recv().map_err(|_| Error::closed("the consumer"))
 }
 
-pub(super) fn not_ours(queue: &MessageQueue) -> Error {
+pub(super) fn not_ours(core: &Core, queue: &MessageQueue) -> Error {
+    let queue = core.instance.namespace().strip_queue(queue);
     Error::invalid_input(format!("this consumer does not have {queue} (any more)"))
 }

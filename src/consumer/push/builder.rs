@@ -185,7 +185,9 @@ impl PushConsumerBuilder {
     /// Where to begin in a queue for which the group has no stored offset. Default: [`ConsumeFrom::LastOffset`].
     ///
     /// As in the Java client, brokers answer "0" for a group without stored offset while the queue is young (its first
-    /// message still in memory), so that `LastOffset` starts at 0 there: nothing sent before the first start is lost.
+    /// message still in memory). Such a group begins at 0, whatever is set here: with `LastOffset` nothing sent before
+    /// the first start is lost, but [`ConsumeFrom::LastMessages`] brings more than that many. Where this must not be,
+    /// there is [`PullConsumer::seek`](crate::PullConsumer::seek).
     pub fn consume_from(mut self, from: impl Into<ConsumeFrom>) -> Self {
         self.settings.consume_from = from.into();
         self

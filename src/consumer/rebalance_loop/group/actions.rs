@@ -119,7 +119,8 @@ impl<S: Outside> Group<S> {
             owned.line = process.id();
         }
         self.generations.insert(process.id(), queue.clone());
-        log::info!("{} consumes {queue} from offset {start}: {reason}", self.core.plain_group());
+        let why = reason.explain(start.wire());
+        log::info!("{} consumes {queue} from offset {start}: {why}", self.core.plain_group());
         self.core.own(&process);
         if doubtful {
             self.core.renew_locks(queue.shared_broker_name());
