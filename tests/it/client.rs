@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use crate::support::{Seen, billing, client_of, consumed};
+use crate::support::{Seen, billing, client_of, consumed, next_event};
 use crate::wire::SOON;
 use rocketmq_sync::broker::{Broker, Cluster, Fault, Reaction};
+use rocketmq_sync::consumer::Event;
 use rocketmq_sync::{
     Client, ConsumeFrom, ConsumeStatus, ErrorKind, Message, Producer, PullConsumer, PushConsumer,
     RequestCode, dead_letter_topic,
@@ -173,6 +174,14 @@ fn on_every_connection_the_heartbeat_comes_first() {
         consumed(&broker);
         assert!(consumer.stats().succeeded >= round * 20);
         broker.cut_connections();
+    }
+    // Of a connection whose loss it does not know yet, a report says that all that went over it is in doubt.
+    let mut events = consumer.events();
+    for _ in 0..4 {
+        next_event(&mut events, "a lost connection", |event| match event {
+            Event::Disconnected { .. } => Some(()),
+            _ => None,
+        });
     }
     let mut told = HashSet::new();
     for request in broker.requests() {
