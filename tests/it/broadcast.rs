@@ -269,7 +269,8 @@ fn offsets_that_cannot_be_written_are_in_the_report() {
     let directory = root.path().join("offsets");
     let seen = Seen::default();
     let consumer = watch(&broker, &directory).consume_concurrently(seen.listener()).start().unwrap();
-    std::fs::remove_dir_all(&directory).unwrap();
+    // The first write may be under way in it.
+    until("the directory is gone", || std::fs::remove_dir_all(&directory).is_ok());
     put(&broker, 0..3);
     seen.wait(3);
     let report = consumer.shutdown(Duration::from_secs(3));
