@@ -39,7 +39,7 @@
 //! A [`Client`] has `rmq-io` (all sockets) and `rmq-control` (routes, heartbeats, requests from brokers), and `rmq-aux`
 //! while something may hang (DNS, the file of local offsets); with a [`trace_topic`](ClientBuilder::trace_topic),
 //! `rmq-trace`. Its first consumer adds `rmq-pull`, `rmq-timer` and `rmq-rebalance`, which all consumers on it share; each
-//! consumer has its own `rmq-consume-N`, 20 unless told otherwise, and an orderly one `rmq-lock`. Listeners run on
+//! consumer has its own `rmq-consume-N`, 20 unless told otherwise, and an orderly one, unless it is broadcasting, `rmq-lock`. Listeners run on
 //! `rmq-consume-N` only, and may block until the consume timeout; an allocation strategy runs on `rmq-rebalance` and must
 //! not. All threads have names and are joined by a shutdown.
 //!

@@ -25,7 +25,8 @@ pub fn by_machine_room(
 }
 
 /// Queues go to members in the same machine room, by the `inner` strategy; queues of a room without members go to all.
-/// The closures tell the room of a queue and of a client id; for Java members to agree, theirs must do the same.
+/// The closures tell the room of a queue and of a client id; for Java members to agree, theirs must do the same. A room
+/// without a name is one like any other, where Java's client refuses to share at all.
 ///
 /// Java: `AllocateMachineRoomNearby`.
 pub fn machine_room_nearby(
