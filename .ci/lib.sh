@@ -2,24 +2,33 @@
 
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
 mkdir -p "$CARGO_TARGET_DIR/ci"
-passed=0 failed=0
+results=$CARGO_TARGET_DIR/ci/results
+: > "$results"
 
 # check NAME COMMAND...: its output goes to target/ci/NAME.log.
 check() {
-    local name=$1 log=$CARGO_TARGET_DIR/ci/${1//[ \/]/-}.log begun=$SECONDS
+    local name=$1 log=$CARGO_TARGET_DIR/ci/${1//[ \/]/-}.log begun=$SECONDS result=ok shown=
     shift
-    if "$@" > "$log" 2>&1 < /dev/null; then
-        passed=$((passed + 1))
-        printf 'ok    %4d s  %s\n' $((SECONDS - begun)) "$name"
-    else
-        failed=$((failed + 1))
-        printf 'FAIL  %4d s  %s\n' $((SECONDS - begun)) "$name"
-        tail -n 80 "$log"
-    fi
+    "$@" > "$log" 2>&1 < /dev/null || { result=FAIL; shown=$'\n'$(tail -n 80 "$log"); }
+    echo $result >> "$results"
+    # At once, for another check may run beside this one.
+    printf '%-4s  %4d s  %s%s\n' $result $((SECONDS - begun)) "$name" "$shown"
+}
+
+# side_by_side FUNCTION FUNCTION: two rows of checks that mostly wait. Their servers take ports of their own.
+side_by_side() {
+    # What runs in the background hears nothing of Ctrl-C.
+    trap 'trap - INT; kill -TERM 0' INT
+    "$1" &
+    RMQ_APACHE_PORTS=26000 "$2"
+    wait $!
+    trap - INT
 }
 
 # finish: the last line, and whether all is well.
 finish() {
+    local passed failed
+    passed=$(grep -c ok "$results" || true) failed=$(grep -c FAIL "$results" || true)
     printf '%d min %02d s\n' $((SECONDS / 60)) $((SECONDS % 60))
     echo "$passed passed, $failed failed"
     [ "$failed" = 0 ]
@@ -46,18 +55,29 @@ check_the_code() {
     check "docs of private items" env RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --features broker,tls --document-private-items
 }
 
-# check_under_load SIMULATOR RANDOM BUILD STRESS: the first is what bounds the simulator, as NAME=VALUE, the third the build
-# of the second; numbers are seconds.
+# check_under_load BUILD SIMULATOR RANDOM STRESS: release or debug, what bounds the simulator, as NAME=VALUE, and the seconds
+# of the others.
 check_under_load() {
-    check "simulator, $1" env "$1" cargo test --release --lib -- sim::promises --nocapture
-    check "real threads by seeds, $2 s" .ci/random "$2" "$3"
+    check "simulator, $1, $2" simulator "$1" "$2"
+    check "real threads by seeds, $1, $3 s" .ci/random "$3" "$1"
     check "deadlocks, $4 s" .ci/stress "$4"
 }
 
-# check_against VERSION: everything that runs against Apache RocketMQ of this version and its Java client.
-check_against() {
+# simulator BUILD BOUND
+simulator() {
+    local build=
+    [ "$1" = debug ] || build=--$1
+    env "$2" cargo test $build --lib -- sim::promises --nocapture
+}
+
+# check_scenarios VERSION
+check_scenarios() {
     check "Apache RocketMQ $1" tests/apache/run "$1"
-    [ ! -e tests/apache/run-slaves ] || check "Apache RocketMQ $1 with slaves" tests/apache/run-slaves "$1"
+}
+
+# check_the_rest VERSION: what else runs against Apache RocketMQ of this version and its Java client.
+check_the_rest() {
+    check "Apache RocketMQ $1 with slaves" tests/apache/run-slaves "$1"
     check "official Java client $1" tests/java/run "$1"
 }
 

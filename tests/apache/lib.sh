@@ -18,8 +18,17 @@ java_opens="--add-opens=java.base/java.nio=ALL-UNNAMED --add-opens=java.base/sun
 say() { echo "[apache] $*" >&2; }
 die() { say "$*"; exit 1; }
 
-# fetch VERSION: brings the jars and compiles the Java peers. Without a network the local Maven repository serves.
+# fetch VERSION: brings the jars and compiles the Java peers. Two that did so at once would write the same files.
 fetch() {
+    mkdir -p "$apache_root"
+    (
+        ! command -v flock > /dev/null || flock 9
+        fetch_alone "$1"
+    ) 9> "$apache_root/fetch.lock"
+}
+
+# fetch_alone VERSION: without a network the local Maven repository serves.
+fetch_alone() {
     local lib=$apache_root/$1/lib classes=$apache_root/$1/classes
     local peers=("$top/tests/java/Peer.java" "$top/tests/java/Members.java")
     if [ ! -e "$lib/complete" ]; then
@@ -251,11 +260,12 @@ BROKER
     printf '%s\n' "$@" >> "$home/broker.conf"
 }
 
-# free_ports: prints a port P so that P-2 to P+2 are free. A broker takes P-2 to P+1, the name server P+2.
+# free_ports: prints a port P so that P-2 to P+2 are free. A broker takes P-2 to P+1, the name server P+2. Whoever starts
+# servers beside others at the same moment looks for theirs elsewhere, from RMQ_APACHE_PORTS on.
 free_ports() {
     local tries=100 base port
     while [ $((tries -= 1)) -gt 0 ]; do
-        base=$((20000 + RANDOM % 12000)) # below the ports that the system itself gives out
+        base=$((${RMQ_APACHE_PORTS:-20000} + RANDOM % 6000)) # below the ports that the system itself gives out
         for port in 0 1 2 3 4; do
             # A connection that is accepted means that somebody listens there.
             if (exec 3<> "/dev/tcp/127.0.0.1/$((base + port))") 2>/dev/null; then continue 2; fi
