@@ -348,11 +348,10 @@ impl Ledger {
         self.asked.insert((member, queue), now);
     }
 
-    /// A broker has told a member what it holds: whatever was in doubt, so much is confirmed.
+    /// A broker has told a member what it holds: whatever was in doubt, and whoever has stored it, so much is confirmed.
     pub(super) fn confirmed(&mut self, member: usize, queue: usize, held: i64) {
-        if let Some((_, word @ None)) = self.arrived.get_mut(&(member, queue)) {
-            *word = Some(held);
-        }
+        let (_, word) = self.arrived.entry((member, queue)).or_default();
+        *word = (*word).max(Some(held));
     }
 
     /// A broker has told that no offset is stored.
