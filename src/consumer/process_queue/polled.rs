@@ -132,18 +132,6 @@ impl ProcessQueue {
         }
     }
 
-    /// The program has said that of one that this one goes on for. Whether it holds: not for what comes again.
-    pub fn hear(&self, offset: Offset) -> bool {
-        let mut runs = self.runs.lock();
-        match &mut runs.polled {
-            Some(polled) if !polled.auto => {
-                polled.allowed = offset;
-                true
-            }
-            _ => offset <= runs.committable(),
-        }
-    }
-
     /// Up to where it may be committed. Looks at the runs first, so that it is exact.
     pub fn committable(&self) -> Offset {
         let mut runs = self.runs.lock();
@@ -267,7 +255,7 @@ mod tests {
         assert_eq!(former.polled_position(), Some(at(14)), "that does not come again");
         let anew = next(14).instead_of(&former);
         assert_eq!((anew.committable(), anew.waits_for_commit()), (at(10), true));
-        assert!(anew.hear(at(12)), "which it said to the former one");
+        anew.allow(at(12));
         assert_eq!((anew.committable(), anew.waits_for_commit()), (at(12), true));
         assert_eq!(anew.allow_all().0, Some(at(14)));
         assert_eq!((anew.committable(), anew.waits_for_commit()), (at(14), false));
@@ -283,9 +271,7 @@ mod tests {
         former.hand_out(Some(at(14))).unwrap();
         former.close();
         assert_eq!(former.polled_position(), Some(at(12)));
-        let anew = next(12).polled(true);
-        assert!(anew.hear(at(12)) && !anew.hear(at(14)));
-        assert_eq!(anew.committable(), at(12));
+        assert_eq!(next(12).polled(true).committable(), at(12));
     }
 
     #[test]

@@ -78,8 +78,8 @@ pub(super) struct Owned {
     pub(super) epoch: u64,
     /// What the program wants committed.
     pub(super) by_hand: ByHand,
-    /// The first of the generations that follow each other without a gap: what the program says of one of them, it says
-    /// of the present one.
+    /// The first of the generations that follow each other without a gap, if the program commits: what it says of one of
+    /// them, it says of the present one.
     pub(super) line: u64,
     /// When it was last committed because nothing was left to do.
     idle_commit: Option<Instant>,

@@ -172,8 +172,8 @@ impl<S: Outside> Group<S> {
         let Some(process) = owned.process.as_ref().filter(its) else {
             return drop(done.send((queue, Committed::Elsewhere)));
         };
-        if process.id() != generation && !process.hear(offset) {
-            return drop(done.send((queue, Committed::Elsewhere)));
+        if process.id() != generation {
+            process.allow(offset);
         }
         owned.by_hand.waiting.push((queue.clone(), offset, done));
         if owned.assignment.is_active() {

@@ -114,7 +114,7 @@ impl<S: Outside> Group<S> {
             process.facts.set_committed(acked);
         }
         owned.process = Some(process.clone());
-        if reason != StartReason::Rebuilt {
+        if reason != StartReason::Rebuilt || self.core.polled() != Some(false) {
             owned.by_hand.leave();
             owned.line = process.id();
         }
