@@ -54,9 +54,9 @@ impl Stub {
         Arc::new(Self::with(settings()))
     }
 
-    /// The same, polled by a program that commits.
-    pub(in crate::consumer) fn polled_by_hand() -> Arc<Self> {
-        Arc::new(Self { auto: Some(false), ..Self::with(settings()) })
+    /// The same, polled by a program that commits, or for which is committed.
+    pub(in crate::consumer) fn polled_by_program(auto: bool) -> Arc<Self> {
+        Arc::new(Self { auto: Some(auto), ..Self::with(settings()) })
     }
 
     /// The same, consumed in order.

@@ -235,8 +235,8 @@ mod tests {
     use crate::consumer::outside::stub::Stub;
 
     /// A consumer with one queue, of which its program has got three messages.
-    fn with_three_handed_out() -> (Arc<Stub>, Groups<Stub>, Arc<ProcessQueue>) {
-        let core = Stub::polled_by_hand();
+    fn with_three_handed_out(auto: bool) -> (Arc<Stub>, Groups<Stub>, Arc<ProcessQueue>) {
+        let core = Stub::polled_by_program(auto);
         let mut groups = Groups::<Stub>::new(());
         let (ready, _is_ready) = crossbeam_channel::bounded(1);
         groups.handle(RebalanceEvent::Start { core: core.clone(), ready });
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn what_a_program_says_of_a_queue_that_was_made_anew_meanwhile_holds_for_the_new_one() {
-        let (core, mut groups, former) = with_three_handed_out();
+        let (core, mut groups, former) = with_three_handed_out(false);
         let said = former.allow_all().0.expect("three messages");
         groups.handle(RebalanceEvent::Rebuild(former.id()));
         let anew = present(&core);
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_queue_that_was_made_anew_is_not_committed_before_the_program_says_so() {
-        let (core, mut groups, former) = with_three_handed_out();
+        let (core, mut groups, former) = with_three_handed_out(false);
         groups.handle(RebalanceEvent::Rebuild(former.id()));
         let anew = present(&core);
         assert_eq!((anew.committable(), anew.waits_for_commit()), (Offset::ZERO, true));
@@ -293,8 +293,17 @@ mod tests {
     }
 
     #[test]
+    fn of_a_queue_that_commits_by_itself_a_former_word_is_not_stored_before_where_it_begins_anew() {
+        let (core, mut groups, former) = with_three_handed_out(true);
+        let all = former.allow_all().0.expect("three messages");
+        groups.handle(RebalanceEvent::Rebuild(former.id()));
+        assert_eq!(present(&core).committable(), all);
+        assert!(matches!(commit(&core, &mut groups, &former, Offset::ZERO), Committed::Elsewhere));
+    }
+
+    #[test]
     fn what_a_program_says_of_a_queue_in_which_it_has_gone_elsewhere_is_not_stored() {
-        let (core, mut groups, former) = with_three_handed_out();
+        let (core, mut groups, former) = with_three_handed_out(false);
         let said = former.allow_all().0.expect("three messages");
         let (done, _is_done) = crossbeam_channel::bounded(1);
         let wish = Wish::GoTo { queue: former.queue().clone(), to: Offset::ZERO, done };
