@@ -14,6 +14,7 @@ mod names;
 mod outgoing;
 pub mod properties;
 mod queue;
+mod source;
 pub mod tags;
 mod view;
 
@@ -24,8 +25,9 @@ pub use names::{
 };
 pub use outgoing::Message;
 pub use queue::MessageQueue;
+pub use source::{Record, Source};
 pub use tags::{Subscription, SubscriptionKind};
-pub use view::{MessageView, Record, Source};
+pub use view::MessageView;
 pub(crate) use view::{offset_message_id, upper_hex};
 
 /// Bits of a message's system flag.
