@@ -43,6 +43,15 @@ impl Socket for Pipe {
     }
 }
 
+/// A thread sends `ab`.
+fn sending() -> (Arc<Outbox>, Arc<Pipe>, loom::thread::JoinHandle<()>) {
+    let (outbox, pipe) = (Arc::new(Outbox::new(100)), Arc::new(Pipe::new()));
+    outbox.open(&*pipe);
+    let (its_outbox, its_pipe) = (outbox.clone(), pipe.clone());
+    let sender = loom::thread::spawn(move || drop(its_outbox.send(b"ab", None, &*its_pipe, None)));
+    (outbox, pipe, sender)
+}
+
 /// What the io thread does with an edge.
 fn on_edge(outbox: &Outbox, pipe: &Pipe) {
     if outbox.is_blocked() {
@@ -64,13 +73,7 @@ fn read_to_the_end(outbox: &Outbox, pipe: &Pipe, total: usize) {
 #[test]
 fn loom_what_a_full_socket_refused_is_always_written() {
     loom::model(|| {
-        let outbox = Arc::new(Outbox::new(100));
-        let pipe = Arc::new(Pipe::new());
-        outbox.open(&*pipe);
-        let sender = {
-            let (outbox, pipe) = (outbox.clone(), pipe.clone());
-            loom::thread::spawn(move || drop(outbox.send(b"ab", None, &*pipe, None)))
-        };
+        let (outbox, pipe, sender) = sending();
         // The io thread: the peer reads now and then, and each edge is seen after that.
         for _ in 0..2 {
             if pipe.peer_reads() {
@@ -86,13 +89,7 @@ fn loom_what_a_full_socket_refused_is_always_written() {
 #[test]
 fn loom_two_senders_never_mix_their_frames() {
     loom::model(|| {
-        let outbox = Arc::new(Outbox::new(100));
-        let pipe = Arc::new(Pipe::new());
-        outbox.open(&*pipe);
-        let sender = {
-            let (outbox, pipe) = (outbox.clone(), pipe.clone());
-            loom::thread::spawn(move || drop(outbox.send(b"ab", None, &*pipe, None)))
-        };
+        let (outbox, pipe, sender) = sending();
         // The second one appends and flushes, as the pull thread does.
         _ = outbox.append(None, |bytes| {
             bytes.extend_from_slice(b"cd");
