@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::{SOON, Seen, advance_until, noting_member_of, put};
+use crate::support::{SOON, Seen, advance_until, client_of_list, noting_member_of, put};
 use rocketmq_sync::broker::{Broker, Clock};
 use rocketmq_sync::{Client, ErrorKind, Message, Producer};
 
@@ -13,12 +13,8 @@ fn the_name_servers_are_looked_up_again_every_two_minutes() {
     let with = |topic: &str| Broker::builder().topic(topic, 1).auto_create_topics(false).start().unwrap();
     let (one, other) = (with("first"), with("second"));
     let list = Arc::new(Mutex::new(one.name_server()));
-    let (clock, registry) = (Clock::manual(), list.clone());
-    let client = Client::builder()
-        .name_servers_from(move || Ok::<_, String>(registry.lock().unwrap().clone()))
-        .clock(clock.clone())
-        .start()
-        .unwrap();
+    let clock = Clock::manual();
+    let client = client_of_list(&list, &clock);
     let producer = Producer::builder("shop").client(&client).start().unwrap();
     producer.send(&Message::new("first", "x")).unwrap();
     *list.lock().unwrap() = other.name_server();

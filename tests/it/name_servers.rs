@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::between::Between;
 use crate::support::{
-    SOON, Seen, advance_until, billing, consumed, next_event, noting_member_of, orders, put,
+    SOON, Seen, advance_until, billing, client_of_list, consumed, next_event, noting_member_of, orders, put,
 };
 use rocketmq_sync::broker::{Broker, Clock};
 use rocketmq_sync::consumer::Event;
@@ -45,12 +45,8 @@ fn n3_a_retired_name_server_is_left_when_the_list_changes() {
     let broker = orders(1);
     let retired = second_name_server(&broker);
     let list = Arc::new(Mutex::new(retired.name_server()));
-    let (clock, registry) = (Clock::manual(), list.clone());
-    let client = Client::builder()
-        .name_servers_from(move || Ok::<_, String>(registry.lock().unwrap().clone()))
-        .clock(clock.clone())
-        .start()
-        .unwrap();
+    let clock = Clock::manual();
+    let client = client_of_list(&list, &clock);
     let seen = Seen::default();
     let consumer = noting_member_of(&client, &seen);
     put(&broker, 0..10);

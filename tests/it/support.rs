@@ -34,6 +34,16 @@ pub fn client_with_routes_every(interval: Duration, name_servers: String) -> Cli
     Client::builder().name_servers(name_servers).route_interval(interval).start().unwrap()
 }
 
+/// A client that looks its name servers up, by this clock.
+pub fn client_of_list(list: &Arc<Mutex<String>>, clock: &Clock) -> Client {
+    let list = list.clone();
+    Client::builder()
+        .name_servers_from(move || Ok::<_, String>(list.lock().unwrap().clone()))
+        .clock(clock.clone())
+        .start()
+        .unwrap()
+}
+
 /// A client whose timers run on the broker's clock.
 pub fn client_by_hand(broker: &Broker) -> Client {
     Client::builder().name_servers(broker.name_server()).clock(broker.clock().clone()).start().unwrap()
