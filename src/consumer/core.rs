@@ -15,6 +15,7 @@ use super::figures::{ByTopic, Fetched, Figures};
 use super::listener::{Code, CodeStore, Hook, Listener};
 use super::local::LocalStore;
 use super::lock_loop::LockEvent;
+use super::losses::AllLosses;
 use super::process_queue::ProcessQueue;
 use super::pull_consumer::{Polling, Question};
 use super::pull_loop::PullEvent;
@@ -53,6 +54,7 @@ pub(crate) struct Core {
     pub(crate) suspended: AtomicBool,
     /// The timer looks after running calls.
     pub(super) watched: Watched,
+    pub(super) losses: AllLosses,
     /// Of the client, for all its consumers.
     pub(crate) budget: Arc<Budget>,
     /// Only if threads of the program poll the messages.
@@ -156,6 +158,7 @@ impl Core {
             directs: AtomicUsize::new(0),
             suspended: AtomicBool::new(false),
             watched: Watched::new(),
+            losses: AllLosses::default(),
             newest_version: AtomicI64::new(
                 subscriptions.values().map(|known| known.version).max().unwrap_or(0),
             ),

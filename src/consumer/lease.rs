@@ -6,25 +6,29 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
+use super::losses::Losses;
+
+/// When a lock was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// By the monotonic clock.
+    pub at: Instant,
+    /// By the wall clock, which goes on while the machine sleeps.
+    pub by_wall: SystemTime,
+    /// How often the connection to the broker had been lost by then: what was asked for before the last time proves
+    /// nothing.
+    pub losses: u64,
+}
+
 /// The lock of one queue, in the hands of this member.
 #[derive(Clone, Debug)]
 pub struct Lease {
-    /// When it was asked for, the last time it was granted.
-    asked: Instant,
-    /// The same by the wall clock, which goes on while the machine sleeps.
-    asked_by_wall: SystemTime,
-    state: State,
-    /// How often the connection was lost: a renewal asked for before the last time proves nothing.
-    losses: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Held,
-    /// The connection was lost since.
-    Doubtful,
+    /// The last time it was granted.
+    asked: Asked,
+    /// Of its broker, up to the present moment.
+    losses: Losses,
     /// Somebody else has it.
-    Lost,
+    lost: bool,
 }
 
 /// What a granted renewal means.
@@ -44,73 +48,65 @@ pub enum Renewal {
 }
 
 impl Lease {
-    /// Granted to who asked at this moment, by both clocks.
-    pub fn new(asked: Instant, asked_by_wall: SystemTime) -> Self {
-        Self { asked, asked_by_wall, state: State::Held, losses: 0 }
+    /// Granted to who asked then, by a broker whose connection is lost that often.
+    pub fn new(asked: Asked, losses: Losses) -> Self {
+        Self { asked, losses, lost: false }
     }
 
     /// Whether a listener may be called now.
     pub fn is_valid(&self, now: Instant, wall: SystemTime) -> bool {
-        self.state == State::Held && now < self.asked + BELIEF && !self.has_slept(now, wall)
+        !self.lost && !self.is_doubtful() && now < self.asked.at + BELIEF && !self.has_slept(now, wall)
     }
 
     /// When it was asked for, the last time it was granted.
-    pub fn asked_by_wall(&self) -> SystemTime {
-        self.asked_by_wall
+    pub fn asked(&self) -> Asked {
+        self.asked
     }
 
     /// Whether it is to be renewed.
     pub fn is_wanted(&self) -> bool {
-        self.state != State::Lost
+        !self.lost
     }
 
-    /// Whether the connection was lost since it was granted.
+    /// Whether the connection was lost since it was asked for.
     pub fn is_doubtful(&self) -> bool {
-        self.state == State::Doubtful
+        !self.is_as_of_now(&self.asked)
     }
 
-    /// How often the connection was lost, to be remembered with a renewal.
-    pub fn losses(&self) -> u64 {
-        self.losses
-    }
-
-    /// The connection to the broker was lost.
-    pub fn doubt(&mut self) {
-        self.losses += 1;
-        if self.state == State::Held {
-            self.state = State::Doubtful;
-        }
+    /// Whether the connection was not lost since that was asked for.
+    pub fn is_as_of_now(&self, asked: &Asked) -> bool {
+        asked.losses == self.losses.count()
     }
 
     /// Somebody else has the queue.
     pub fn lose(&mut self) {
-        self.state = State::Lost;
+        self.lost = true;
     }
 
-    /// A renewal was granted that was asked for at this moment, when the connection had been lost so often.
-    pub fn renewed(&mut self, asked: Instant, wall: SystemTime, losses: u64, now: Instant) -> Renewal {
-        if losses != self.losses || !self.is_wanted() {
+    /// A renewal was granted that was asked for then.
+    pub fn renewed(&mut self, asked: Asked, now: Instant) -> Renewal {
+        if !self.is_as_of_now(&asked) || !self.is_wanted() {
             return Renewal::Stale;
         }
-        if self.is_valid(now, wall) {
-            self.extend(asked, wall);
+        if self.is_valid(now, asked.by_wall) {
+            self.extend(asked);
             return Renewal::Extended;
         }
-        let late = asked.saturating_duration_since(self.asked) >= LIFE;
-        Renewal::Regained { late, doubtful: self.state == State::Doubtful }
+        let late = asked.at.saturating_duration_since(self.asked.at) >= LIFE;
+        Renewal::Regained { late, doubtful: self.is_doubtful() }
     }
 
-    /// Consumption may go on with the lock that was asked for at this moment.
-    pub fn extend(&mut self, asked: Instant, wall: SystemTime) {
-        self.state = State::Held;
-        self.asked = asked.max(self.asked);
-        self.asked_by_wall = wall;
+    /// Consumption may go on with the lock that was asked for then, unless the connection was lost once more.
+    pub fn extend(&mut self, asked: Asked) {
+        let losses = asked.losses.max(self.asked.losses);
+        self.asked = Asked { at: asked.at.max(self.asked.at), losses, ..asked };
+        self.lost = false;
     }
 
     /// The clock of [`Instant`] stands still while the machine sleeps, the broker's does not.
     fn has_slept(&self, now: Instant, wall: SystemTime) -> bool {
-        let by_wall = wall.duration_since(self.asked_by_wall).unwrap_or_default();
-        by_wall > now.saturating_duration_since(self.asked) + SLEPT
+        let by_wall = wall.duration_since(self.asked.by_wall).unwrap_or_default();
+        by_wall > now.saturating_duration_since(self.asked.at) + SLEPT
     }
 }
 
@@ -126,14 +122,29 @@ mod tests {
     use super::*;
 
     struct Case {
-        asked: Instant,
-        wall: SystemTime,
+        asked: Asked,
+        losses: Losses,
         lease: Lease,
     }
 
     fn granted() -> Case {
-        let (asked, wall) = (Instant::now(), SystemTime::now());
-        Case { asked, wall, lease: Lease::new(asked, wall) }
+        let asked = Asked { at: Instant::now(), by_wall: SystemTime::now(), losses: 0 };
+        let losses = Losses::default();
+        Case { asked, lease: Lease::new(asked, losses.clone()), losses }
+    }
+
+    impl Case {
+        /// So much later, with what is known then.
+        fn after(&self, time: u64) -> Asked {
+            let time = seconds(time);
+            let Asked { at, by_wall, .. } = self.asked;
+            Asked { at: at + time, by_wall: by_wall + time, losses: self.losses.count() }
+        }
+
+        fn is_valid_after(&self, time: u64) -> bool {
+            let Asked { at, by_wall, .. } = self.after(time);
+            self.lease.is_valid(at, by_wall)
+        }
     }
 
     fn seconds(n: u64) -> Duration {
@@ -142,57 +153,71 @@ mod tests {
 
     #[test]
     fn a_lock_is_believed_in_for_half_of_its_life() {
-        let Case { asked, wall, lease } = granted();
-        assert!(lease.is_valid(asked + seconds(29), wall + seconds(29)));
-        assert!(!lease.is_valid(asked + BELIEF, wall + BELIEF));
+        let case = granted();
+        assert!(case.is_valid_after(29) && !case.is_valid_after(30));
     }
 
     #[test]
     fn l2_a_renewal_in_time_leaves_no_gap() {
-        let Case { asked, wall, mut lease } = granted();
+        let mut case = granted();
         for n in 1..16 {
-            let (at, by_wall) = (asked + seconds(20 * n), wall + seconds(20 * n));
-            assert!(lease.is_valid(at + seconds(1), by_wall + seconds(1)));
-            assert_eq!(lease.renewed(at, by_wall, 0, at + seconds(1)), Renewal::Extended);
+            let asked = case.after(20 * n);
+            assert!(case.is_valid_after(20 * n + 1));
+            assert_eq!(case.lease.renewed(asked, asked.at + seconds(1)), Renewal::Extended);
         }
     }
 
     #[test]
     fn one_that_had_run_out_is_given_back_only_by_a_decision() {
         for (after, late) in [(31, false), (59, false), (60, true), (3600, true)] {
-            let Case { asked, wall, mut lease } = granted();
-            let (at, by_wall) = (asked + seconds(after), wall + seconds(after));
-            assert_eq!(lease.renewed(at, by_wall, 0, at), Renewal::Regained { late, doubtful: false });
-            assert!(!lease.is_valid(at, by_wall));
-            lease.extend(at, by_wall);
-            assert!(lease.is_valid(at, by_wall));
+            let mut case = granted();
+            let asked = case.after(after);
+            assert_eq!(case.lease.renewed(asked, asked.at), Renewal::Regained { late, doubtful: false });
+            assert!(!case.is_valid_after(after));
+            case.lease.extend(asked);
+            assert!(case.is_valid_after(after));
         }
     }
 
     #[test]
     fn a_lost_connection_ends_the_belief_until_a_renewal_that_was_asked_for_later() {
-        let Case { asked, wall, mut lease } = granted();
-        let before = lease.losses();
-        lease.doubt();
-        assert!(!lease.is_valid(asked, wall));
-        assert_eq!(lease.renewed(asked, wall, before, asked), Renewal::Stale);
-        let renewed = lease.renewed(asked, wall, lease.losses(), asked);
+        let mut case = granted();
+        let before = case.after(0);
+        case.losses.add();
+        assert!(!case.is_valid_after(0));
+        assert_eq!(case.lease.renewed(before, before.at), Renewal::Stale);
+        let asked = case.after(0);
+        let renewed = case.lease.renewed(asked, asked.at);
         assert_eq!(renewed, Renewal::Regained { late: false, doubtful: true });
+        case.lease.extend(asked);
+        assert!(case.is_valid_after(0));
+    }
+
+    /// The renewal is decided upon while the connection is lost once more, of which whoever decides has not heard.
+    #[test]
+    fn what_is_decided_about_an_older_loss_does_not_settle_a_newer_one() {
+        let mut case = granted();
+        case.losses.add();
+        let asked = case.after(1);
+        case.losses.add();
+        case.lease.extend(asked);
+        assert!(!case.is_valid_after(1) && !case.lease.is_as_of_now(&asked));
     }
 
     #[test]
     fn what_somebody_else_has_is_not_renewed() {
-        let Case { asked, wall, mut lease } = granted();
-        lease.lose();
-        lease.doubt();
-        assert!(!lease.is_wanted() && !lease.is_valid(asked, wall));
-        assert_eq!(lease.renewed(asked, wall, lease.losses(), asked), Renewal::Stale);
+        let mut case = granted();
+        case.lease.lose();
+        case.losses.add();
+        assert!(!case.lease.is_wanted() && !case.is_valid_after(0));
+        let asked = case.after(0);
+        assert_eq!(case.lease.renewed(asked, asked.at), Renewal::Stale);
     }
 
     #[test]
     fn a_machine_that_slept_does_not_trust_its_locks() {
-        let Case { asked, wall, lease } = granted();
-        assert!(lease.is_valid(asked + seconds(1), wall + seconds(5)));
-        assert!(!lease.is_valid(asked + seconds(1), wall + seconds(7)));
+        let Case { asked: Asked { at, by_wall, .. }, lease, .. } = granted();
+        assert!(lease.is_valid(at + seconds(1), by_wall + seconds(5)));
+        assert!(!lease.is_valid(at + seconds(1), by_wall + seconds(7)));
     }
 }

@@ -8,15 +8,14 @@ mod plan;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use self::plan::Plan;
-use super::assignment::Asked;
 use super::core::Core;
 use super::events::Event;
-use super::lease::Renewal;
+use super::lease::{Asked, Renewal};
 use super::outside::{Outside, Request};
 use super::process_queue::ProcessQueue;
 use super::pull_loop::PullEvent;
@@ -76,8 +75,7 @@ pub(super) struct Locks<S: Outside> {
 struct UnderWay {
     broker: Arc<str>,
     asked: Asked,
-    /// Each with how often its connection had been lost by then.
-    queues: Vec<(Arc<ProcessQueue>, u64)>,
+    queues: Vec<Arc<ProcessQueue>>,
 }
 
 impl<S: Outside> Locks<S> {
@@ -117,27 +115,27 @@ impl<S: Outside> Locks<S> {
     }
 
     /// By broker, what this member has or may have the lock of.
-    fn held(&self) -> BTreeMap<Arc<str>, Vec<(Arc<ProcessQueue>, u64)>> {
+    fn held(&self) -> BTreeMap<Arc<str>, Vec<Arc<ProcessQueue>>> {
         let mut held: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for process in self.core.owned() {
-            if let Some(lease) = process.lease().filter(|lease| lease.is_wanted()) {
+            if process.lease().is_some_and(|lease| lease.is_wanted()) {
                 let broker = process.queue().shared_broker_name().clone();
-                held.entry(broker).or_default().push((process, lease.losses()));
+                held.entry(broker).or_default().push(process);
             }
         }
         held
     }
 
-    fn renew(&mut self, broker: Arc<str>, queues: Vec<(Arc<ProcessQueue>, u64)>) {
-        let asked = (self.core.now(), self.core.time());
+    fn renew(&mut self, broker: Arc<str>, queues: Vec<Arc<ProcessQueue>>) {
+        let asked = self.core.asking(&broker);
         let address = match master(&*self.core, &broker) {
             Ok(address) => address,
             Err(error) => {
                 log::warn!("the locks of {} were not renewed: {error}", self.core.plain_group());
-                return self.plan.failed(&broker, asked.0);
+                return self.plan.failed(&broker, asked.at);
             }
         };
-        let body = lock_batch(&*self.core, queues.iter().map(|(one, _)| one.queue().clone()).collect());
+        let body = lock_batch(&*self.core, queues.iter().map(|one| one.queue().clone()).collect());
         self.next += 1;
         self.plan.sent(&broker);
         self.under_way.insert(self.next, UnderWay { broker, asked, queues });
@@ -159,9 +157,9 @@ impl<S: Outside> Locks<S> {
             }
             Ok(mine) => {
                 self.plan.succeeded(&broker);
-                for (process, losses) in queues {
+                for process in queues {
                     if mine.contains(process.queue()) {
-                        self.granted(&process, asked, losses, now);
+                        self.granted(&process, asked, now);
                     } else {
                         self.core.post_rebalance(RebalanceEvent::LockRefused(process.id()));
                     }
@@ -170,14 +168,8 @@ impl<S: Outside> Locks<S> {
         }
     }
 
-    fn granted(
-        &mut self,
-        process: &Arc<ProcessQueue>,
-        asked: (Instant, SystemTime),
-        losses: u64,
-        now: Instant,
-    ) {
-        let Some((renewal, oldest)) = process.renew_lease(asked, losses, now) else { return };
+    fn granted(&mut self, process: &Arc<ProcessQueue>, asked: Asked, now: Instant) {
+        let Some((renewal, oldest)) = process.renew_lease(asked, now) else { return };
         if let Some(oldest) = oldest {
             self.core.ready(process, oldest);
             self.core.post_pull(PullEvent::Look(self.core.clone()));
@@ -186,8 +178,7 @@ impl<S: Outside> Locks<S> {
             Renewal::Extended => {}
             Renewal::Regained { late, doubtful } => {
                 let id = process.id();
-                let event = RebalanceEvent::LockRegained { id, asked, late, doubtful, losses };
-                self.core.post_rebalance(event);
+                self.core.post_rebalance(RebalanceEvent::LockRegained { id, asked, late, doubtful });
             }
             Renewal::Stale if process.lease().is_some_and(|lease| lease.is_wanted()) => {
                 self.plan.wish(process.queue().shared_broker_name(), now);

@@ -20,6 +20,7 @@ mod listener;
 mod local;
 mod lock_loop;
 mod loops;
+mod losses;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod offset;

@@ -15,7 +15,9 @@ use std::time::{Duration, Instant, SystemTime};
 use super::budget::Budget;
 use super::core::Totals;
 use super::events::Event;
+use super::lease::Asked;
 use super::local::LocalStore;
+use super::losses::Losses;
 use super::process_queue::{ProcessQueue, Settled};
 use super::pull_consumer::{Assigned, Standing};
 use super::pull_loop::PullEvent;
@@ -167,6 +169,14 @@ pub(crate) trait Outside: Sized {
     fn is_listening_to(&self, queue: &MessageQueue) -> bool;
     /// The locks of this broker are renewed now.
     fn renew_locks(&self, broker: &Arc<str>);
+    /// How often the connection to this broker was lost.
+    fn losses(&self, broker: &Arc<str>) -> Losses;
+
+    /// A lock of this broker is asked for now.
+    fn asking(&self, broker: &Arc<str>) -> Asked {
+        let losses = self.losses(broker).count();
+        Asked { at: self.now(), by_wall: self.time(), losses }
+    }
 
     /// `Some` if threads of the program poll the messages: whether what they got is committed without their word.
     fn polled(&self) -> Option<bool> {

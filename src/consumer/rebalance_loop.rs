@@ -17,9 +17,9 @@ use std::time::Instant;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 
-use super::assignment::Asked;
 use super::core::Core;
 use super::fetch::Correction;
+use super::lease::Asked;
 use super::offset::Offset;
 use crate::client::{Notice, ShutdownReport, panic_text};
 use crate::clock::Waiter;
@@ -52,8 +52,7 @@ pub(crate) enum RebalanceEvent<S = Core> {
     /// The broker has not renewed the lock: another member has it.
     LockRefused(u64),
     /// The broker has renewed the lock that was asked for then, after this member had stopped believing in it.
-    /// `losses` is how often the connection had been lost by then.
-    LockRegained { id: u64, asked: Asked, late: bool, doubtful: bool, losses: u64 },
+    LockRegained { id: u64, asked: Asked, late: bool, doubtful: bool },
     /// The broker has renewed a lock that this member had given up meanwhile.
     StrayLock(Arc<S>, MessageQueue),
     /// A broker that had been told of the subscription of this topic has it no more.

@@ -107,7 +107,7 @@ fn queue_info(core: &Core, process: &ProcessQueue) -> ProcessQueueInfo {
         commit_offset: process.watermark().wire(),
         dropped: process.is_closed(),
         last_consume_timestamp: process.facts.last_consume.load(Ordering::Relaxed),
-        last_lock_timestamp: lease.as_ref().map_or(0, |lease| millis_of(lease.asked_by_wall())),
+        last_lock_timestamp: lease.as_ref().map_or(0, |lease| millis_of(lease.asked().by_wall)),
         last_pull_timestamp: process.facts.last_pull.load(Ordering::Relaxed),
         locked: lease.as_ref().is_some_and(is_valid),
         transaction_msg_count: 0,

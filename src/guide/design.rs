@@ -34,6 +34,8 @@
 //! * In order, the offset of a queue is read after its lock was granted, and the lock goes back after the last commit.
 //! * A member believes in a lock for half of its life at the broker, and after a lost connection not at all: then the
 //!   lock is asked for first, and after it the stored offset, which tells whether somebody else had the queue meanwhile.
+//!   Consume threads compare how often the connection was lost themselves: an allocation strategy that hangs delays
+//!   whatever `rmq-rebalance` decides, but not that.
 //! * A queue may always hold one answer, whatever the limits say: otherwise one stuck listener would stop all others.
 //! * With TLS nobody but `rmq-io` encrypts or writes: callers leave their bytes in the outbox and wake it.
 //! * Locks are held one at a time, and never while user code runs.

@@ -10,22 +10,18 @@
 //! The offset is read after the lock was granted, once, so that nobody can have moved it in between. The lock goes
 //! back when everything is committed, and not at all while a listener still runs.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use super::{Action, Assignment, Doubt, Ending, Phase, Policy};
 use crate::consumer::assignment::Ask;
+use crate::consumer::lease::Asked;
 use crate::consumer::offset::Offset;
-
-/// When a lock was asked for, by the monotonic and by the wall clock.
-pub type Asked = (Instant, SystemTime);
 
 /// What an assignment knows of its lock.
 #[derive(Debug, Default)]
 pub(super) struct Lock {
     /// When the lock that it has was asked for.
     granted: Option<Asked>,
-    /// The connection was lost since, before anything was consumed with it.
-    doubted: bool,
     /// A renewal after a lost connection, and how far the queue was: the stored offset will tell whether somebody
     /// else had it meanwhile.
     regained: Option<(Asked, Offset)>,
@@ -57,11 +53,6 @@ impl Assignment {
         self.lock.as_ref().and_then(|lock| lock.granted)
     }
 
-    /// Whether the connection was lost since the lock was granted, and nothing was consumed with it before that.
-    pub fn is_lock_doubted(&self) -> bool {
-        self.lock.as_ref().is_some_and(|lock| lock.doubted)
-    }
-
     /// Whether it has no lock yet.
     pub fn is_locking(&self) -> bool {
         matches!(self.phase, Phase::Locking { .. })
@@ -84,7 +75,7 @@ impl Assignment {
             return Vec::new();
         };
         if answer == Ok(true) {
-            (lock.granted, lock.doubted) = (Some(asked), false);
+            lock.granted = Some(asked);
             return self.ask(Ask::Stored, 0);
         }
         let delay = LOCK_AGAIN.saturating_mul(1 << (*tries).min(8)).min(LOCK_AGAIN_MAX);
@@ -165,7 +156,6 @@ impl Assignment {
                 lock.regained = None;
                 self.doubt = Doubt::Unanswered;
             }
-            Phase::Committing { .. } => lock.doubted = true,
             Phase::Draining(ending) if ending.target.is_none() => ending.first = ending.first.or(self.acked),
             _ => {}
         }

@@ -17,16 +17,16 @@ struct Case {
 impl Case {
     fn new() -> Self {
         let core = Stub::in_order();
-        let asked = (core.now(), core.time());
+        let asked = core.asking(&"broker-a".into());
         let limits = Limits { messages: 10, bytes: 1 << 20, span: usize::MAX };
         let queue = MessageQueue::new("orders", "broker-a", 0);
         let queue = ProcessQueue::new(queue, Offset::ZERO, limits, core.budget_for_test());
-        let queue = Arc::new(queue.in_order(Some(Lease::new(asked.0, asked.1))));
+        let queue = Arc::new(queue.in_order(Some(Lease::new(asked, core.losses(&"broker-a".into())))));
         Self { locks: Locks::new(core.clone(), ()), core, queue, asked }
     }
 
     fn after(&self, time: Duration) -> Asked {
-        (self.asked.0 + time, self.asked.1 + time)
+        Asked { at: self.asked.at + time, by_wall: self.asked.by_wall + time, ..self.asked }
     }
 }
 
@@ -38,9 +38,9 @@ fn a_queue_that_stopped_for_its_lock_at_the_last_moment_goes_on() {
     let mut case = Case::new();
     Stub::push(&case.queue, 1);
     let end = case.after(Duration::from_secs(30));
-    assert_eq!(case.queue.take_in_order(1, end.0, end.1, &mut Vec::new()), Took::NoLock);
-    let now = case.after(Duration::from_millis(29_999)).0;
-    case.locks.granted(&case.queue, case.after(Duration::from_secs(26)), 0, now);
+    assert_eq!(case.queue.take_in_order(1, end.at, end.by_wall, &mut Vec::new()), Took::NoLock);
+    let now = case.after(Duration::from_millis(29_999)).at;
+    case.locks.granted(&case.queue, case.after(Duration::from_secs(26)), now);
     assert_eq!(case.core.readied(), 1);
 }
 
@@ -50,6 +50,6 @@ fn what_a_late_renewal_has_locked_is_not_given_back_unseen() {
     let mut case = Case::new();
     case.queue.lose_lease();
     let soon = case.after(Duration::from_secs(1));
-    case.locks.granted(&case.queue, soon, 0, soon.0);
+    case.locks.granted(&case.queue, soon, soon.at);
     assert_eq!(case.core.unlocks(), 0);
 }

@@ -11,6 +11,7 @@ use crate::consumer::classes;
 use crate::consumer::core::{Core, Item, Totals};
 use crate::consumer::events::Event;
 use crate::consumer::local::LocalStore;
+use crate::consumer::losses::Losses;
 use crate::consumer::process_queue::ProcessQueue;
 use crate::consumer::pull_consumer::{Assigned, Polling, Question, Standing};
 use crate::consumer::pull_loop::PullEvent;
@@ -215,6 +216,10 @@ impl Outside for Core {
 
     fn is_listening_to(&self, queue: &MessageQueue) -> bool {
         self.slots().iter().any(|slot| slot.is_working_on(queue))
+    }
+
+    fn losses(&self, broker: &Arc<str>) -> Losses {
+        self.losses.of(broker)
     }
 
     fn renew_locks(&self, broker: &Arc<str>) {

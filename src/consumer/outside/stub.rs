@@ -14,6 +14,7 @@ use crate::consumer::allocate;
 use crate::consumer::budget::{Budget, OnRelease};
 use crate::consumer::core::Totals;
 use crate::consumer::events::Event;
+use crate::consumer::losses::Losses;
 use crate::consumer::offset::Offset;
 use crate::consumer::process_queue::{Limits, ProcessQueue};
 use crate::consumer::pull_loop::PullEvent;
@@ -47,6 +48,7 @@ pub(in crate::consumer) struct Stub {
     /// Of one that a program polls.
     auto: Option<bool>,
     owned: Mutex<Option<Arc<ProcessQueue>>>,
+    losses: Losses,
 }
 
 impl Stub {
@@ -87,6 +89,7 @@ impl Stub {
             unlocks: AtomicUsize::new(0),
             auto: None,
             owned: Mutex::default(),
+            losses: Losses::default(),
         }
     }
 
@@ -361,6 +364,10 @@ impl Outside for Stub {
 
     fn is_listening_to(&self, _: &MessageQueue) -> bool {
         false
+    }
+
+    fn losses(&self, _: &Arc<str>) -> Losses {
+        self.losses.clone()
     }
 
     fn renew_locks(&self, _: &Arc<str>) {}

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use super::{ProcessQueue, Retry, Runs, Settled};
-use crate::consumer::lease::{Lease, Renewal};
+use crate::consumer::lease::{Asked, Lease, Renewal};
 use crate::consumer::run::Run;
 
 /// How an ordered queue stands.
@@ -169,41 +169,28 @@ impl ProcessQueue {
         self.runs.lock().order.as_ref().and_then(|order| order.lease.clone())
     }
 
-    /// The connection to the broker was lost: nothing starts until the lock is certain again.
-    pub fn doubt_lease(&self) {
-        self.with_lease(Lease::doubt);
-    }
-
     /// Somebody else has the lock.
     pub fn lose_lease(&self) {
-        self.with_lease(Lease::lose);
+        if let Some(lease) = self.runs.lock().order.as_mut().and_then(|order| order.lease.as_mut()) {
+            lease.lose();
+        }
     }
 
-    /// The broker has granted a renewal that was asked for at this moment, by both clocks, when the connection had been
-    /// lost so often.
+    /// The broker has granted a renewal that was asked for then.
     /// With its birth, if the queue now belongs on the ready list: a consume thread that looked at the clock a moment
     /// after `now` may have left it for want of a lock.
-    pub fn renew_lease(
-        &self,
-        asked: (Instant, SystemTime),
-        losses: u64,
-        now: Instant,
-    ) -> Option<(Renewal, Option<Instant>)> {
+    pub fn renew_lease(&self, asked: Asked, now: Instant) -> Option<(Renewal, Option<Instant>)> {
         let mut runs = self.runs.lock();
         let lease = runs.order.as_mut()?.lease.as_mut()?;
-        let renewal = lease.renewed(asked.0, asked.1, losses, now);
+        let renewal = lease.renewed(asked, now);
         Some((renewal, (renewal == Renewal::Extended).then(|| runs.go_on()).flatten()))
     }
 
     /// Consumption goes on with the lock that was asked for then. `Some` if the queue now belongs on the ready list.
-    pub fn extend_lease(&self, asked: (Instant, SystemTime)) -> Option<Instant> {
+    pub fn extend_lease(&self, asked: Asked) -> Option<Instant> {
         let mut runs = self.runs.lock();
-        runs.order.as_mut()?.lease.as_mut()?.extend(asked.0, asked.1);
+        runs.order.as_mut()?.lease.as_mut()?.extend(asked);
         runs.go_on()
-    }
-
-    fn with_lease<T>(&self, work: impl FnOnce(&mut Lease) -> T) -> Option<T> {
-        self.runs.lock().order.as_mut().and_then(|order| order.lease.as_mut()).map(work)
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::end::Inner;
 use crate::client::{Member, MemberKind, Notice, ShutdownReport};
 use crate::consumer::rebalance_loop::RebalanceEvent;
-use crate::consumer::requests;
 use crate::consumer::settings::MessageModel as Model;
+use crate::consumer::{losses, requests};
 use crate::message::ConsumeFrom;
 use crate::protocol::body::{ConsumeFromWhere, ConsumeType, ConsumerData, MessageModel, SubscriptionData};
 
@@ -58,7 +58,10 @@ impl Member for Membership {
         let core = &self.0.core;
         match notice {
             Notice::Request(incoming) => requests::answer(core, &incoming),
-            notice => core.post_rebalance(RebalanceEvent::Notice(core.clone(), notice)),
+            notice => {
+                losses::look(&**core, &notice);
+                core.post_rebalance(RebalanceEvent::Notice(core.clone(), notice));
+            }
         }
     }
 

@@ -49,9 +49,9 @@ impl<S: Outside> Groups<S> {
                 self.with_queue(id, |group, id, requests| group.corrected(id, from, correction, requests));
             }
             RebalanceEvent::LockRefused(id) => self.with_queue(id, Group::lock_refused),
-            RebalanceEvent::LockRegained { id, asked, late, doubtful, losses } => {
+            RebalanceEvent::LockRegained { id, asked, late, doubtful } => {
                 self.with_queue(id, |group, id, requests| {
-                    if group.is_as_of(id, losses) {
+                    if group.is_as_of_now(id, asked) {
                         group.lock_regained(id, asked, late, doubtful, requests);
                     }
                 });

@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use super::group::Group;
 use super::requests::{Answer, Request, Requests};
-use crate::consumer::assignment::{Asked, FAR, LATE};
+use crate::consumer::assignment::{FAR, LATE};
+use crate::consumer::lease::Asked;
 use crate::consumer::outside::Outside;
 use crate::consumer::pull_loop::PullEvent;
 use crate::message::MessageQueue;
@@ -60,7 +61,8 @@ impl<S: Outside> Group<S> {
             }
             if let Err(error) = requests.lock(&self.core, &broker, queues.clone()) {
                 self.core.want_route(queues.first().map_or("", |(queue, _)| queue.topic()));
-                self.locked(queues, &Err(error), (self.core.now(), self.core.time()), requests);
+                let asked = self.core.asking(&broker);
+                self.locked(queues, &Err(error), asked, requests);
             }
         }
     }
@@ -105,14 +107,14 @@ impl<S: Outside> Group<S> {
 
     /// Whether no connection was lost since a renewal was asked for. If one was, the renewal proves nothing, and another
     /// one is asked for.
-    pub(super) fn is_as_of(&self, id: u64, losses: u64) -> bool {
+    pub(super) fn is_as_of_now(&self, id: u64, asked: Asked) -> bool {
         let Some(queue) = self.queue_of(id) else { return false };
         let lease = self.queues.get(&queue).and_then(|owned| owned.process.as_ref()?.lease());
-        let is_as_of = lease.is_some_and(|lease| lease.losses() == losses);
-        if !is_as_of {
+        let is_as_of_now = lease.is_some_and(|lease| lease.is_as_of_now(&asked));
+        if !is_as_of_now {
             self.core.renew_locks(queue.shared_broker_name());
         }
-        is_as_of
+        is_as_of_now
     }
 
     /// A renewal was granted after the lock had run out, or was in doubt.
@@ -141,7 +143,7 @@ impl<S: Outside> Group<S> {
         }
     }
 
-    /// The connection to a broker was lost: none of its locks is certain.
+    /// The connection to a broker was lost: none of its locks is certain. Consume threads know already.
     pub(super) fn doubt_locks(&mut self, broker: &str) {
         if !self.needs_locks() {
             return;
@@ -150,9 +152,6 @@ impl<S: Outside> Group<S> {
         for owned in
             self.queues.iter_mut().filter(|(queue, _)| queue.broker_name() == broker).map(|(_, it)| it)
         {
-            if let Some(process) = &owned.process {
-                process.doubt_lease();
-            }
             owned.assignment.connection_lost(now);
         }
     }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::RebalanceEvent;
 use crate::client::Role;
-use crate::consumer::assignment::{Ask, Asked};
+use crate::consumer::assignment::Ask;
 use crate::consumer::failure::Failure;
+use crate::consumer::lease::Asked;
 use crate::consumer::offset::Offset;
 use crate::consumer::outside::{Outside, Request as Wire, Subscriptions};
 use crate::message::MessageQueue;
@@ -162,11 +163,11 @@ impl<S: Outside> Requests<S> {
     pub(super) fn lock(
         &mut self,
         core: &S,
-        broker: &str,
+        broker: &Arc<str>,
         queues: Vec<(MessageQueue, u64)>,
     ) -> Result<(), String> {
         let (address, body) = about_locks(core, broker, &queues)?;
-        let asked = (core.now(), core.time());
+        let asked = core.asking(broker);
         self.send(core, &address, Wire::Lock(body), Request::Lock { queues, asked });
         Ok(())
     }

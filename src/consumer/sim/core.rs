@@ -13,6 +13,7 @@ use crate::consumer::budget::{Budget, OnRelease};
 use crate::consumer::core::Totals;
 use crate::consumer::events::Event;
 use crate::consumer::local::LocalStore;
+use crate::consumer::losses::{AllLosses, Losses};
 use crate::consumer::outside::{Outside, Request, Subscriptions};
 use crate::consumer::process_queue::ProcessQueue;
 use crate::consumer::pull_loop::PullEvent;
@@ -82,6 +83,8 @@ pub(super) struct SimCore {
     pub(super) seen: RefCell<Seen>,
     pub(super) deeds: RefCell<Vec<Deed>>,
     owned: RefCell<BTreeMap<MessageQueue, Arc<ProcessQueue>>>,
+    /// The real thing as well.
+    losses: AllLosses,
     /// Of the consume threads.
     pub(super) slots: RefCell<Vec<Arc<Slot>>>,
     rng: RefCell<Rng>,
@@ -120,6 +123,7 @@ impl SimCore {
             seen: RefCell::new(seen),
             deeds: RefCell::default(),
             owned: RefCell::default(),
+            losses: AllLosses::default(),
             slots: RefCell::default(),
             rng: RefCell::new(rng),
             fragile: Cell::new(0),
@@ -330,6 +334,10 @@ impl Outside for SimCore {
 
     fn is_listening_to(&self, queue: &MessageQueue) -> bool {
         self.slots.borrow().iter().any(|slot| slot.is_working_on(queue))
+    }
+
+    fn losses(&self, broker: &Arc<str>) -> Losses {
+        self.losses.of(broker)
     }
 
     fn renew_locks(&self, broker: &Arc<str>) {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::core::{BROKERS, START};
+use super::core::BROKERS;
 use super::ledger::Start;
 use super::member::Doing;
 use super::mutants::Mutant;
@@ -84,29 +84,19 @@ impl World {
     }
 
     fn take_in_order(&mut self, number: usize, queue: &Arc<ProcessQueue>) -> Vec<Piece> {
-        let (mutant, base) = (self.mutant, self.base);
+        let mutant = self.mutant;
         let mut pieces = Vec::new();
         self.visit(number, |member| {
             let core = &member.core;
             let (mut now, mut wall) = (core.now(), core.time());
             let size = core.settings().consume_batch_size;
-            let asked = queue.lease().map_or(wall, |lease| lease.asked_by_wall());
-            let asked =
-                (base + asked.duration_since(std::time::UNIX_EPOCH + START).unwrap_or_default(), asked);
-            let is_doubtful =
-                queue.lease().is_some_and(|one| one.is_wanted() && !one.is_valid(asked.0, asked.1));
-            let believes = is_doubtful && mutant == Some(Mutant::LockLossNotNoticed);
-            if believes {
-                queue.extend_lease(asked);
-            }
-            if mutant == Some(Mutant::BeliefNeverEnds) {
-                (now, wall) = (now.min(asked.0 + SHORT), wall.min(asked.1 + SHORT));
+            if mutant == Some(Mutant::BeliefNeverEnds)
+                && let Some(asked) = queue.lease().map(|lease| lease.asked())
+            {
+                (now, wall) = (now.min(asked.at + SHORT), wall.min(asked.by_wall + SHORT));
             }
             if queue.take_in_order(size, now, wall, &mut pieces) == Took::NoLock {
                 core.renew_locks(queue.queue().shared_broker_name());
-            }
-            if believes {
-                queue.doubt_lease();
             }
         });
         let offsets: Vec<i64> = pieces.iter().map(offset).collect();

@@ -203,7 +203,7 @@ impl World {
         let ledger = &mut self.ledger;
         member.groups.answered(tag, |request| {
             if let (Request::Lock { .. }, Ok(Reply::Locked(mine, asked))) = (request, outcome) {
-                ledger.granted(number, mine, *asked);
+                ledger.renewed(number, mine, *asked);
             }
             if let Request::Ask { queue, epoch, ask } = request {
                 said = said_by(*ask, *epoch, outcome);

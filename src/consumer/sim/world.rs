@@ -14,8 +14,10 @@ use super::mutants::Mutant;
 use super::net::Wired;
 use super::plan::Plan;
 use super::rng::Rng;
+use crate::client::Notice;
 use crate::consumer::assignment::Ask;
 use crate::consumer::events::Event;
+use crate::consumer::losses;
 use crate::consumer::outside::Outside;
 use crate::consumer::pull_loop::PullEvent;
 use crate::consumer::rebalance_loop::RebalanceEvent;
@@ -403,7 +405,6 @@ impl World {
             }
             Event::Disconnected { server, .. } => {
                 self.confirmations_are_doubtful(number, &server);
-                self.ledger.doubts_locks(number, BROKERS[broker_at(&server)].0, self.now);
             }
             Event::Revoked { queue, .. } => {
                 let place = self.ledger.number(&queue);
@@ -471,8 +472,14 @@ impl World {
         }
     }
 
-    pub(super) fn notice(&mut self, number: usize, notice: crate::client::Notice) {
+    pub(super) fn notice(&mut self, number: usize, notice: Notice) {
         if let Some(core) = self.core(number) {
+            if let Notice::Disconnected { address, .. } = &notice {
+                self.ledger.doubts_locks(number, BROKERS[broker_at(address)].0, self.now);
+            }
+            if !self.is(Mutant::LockLossNotNoticed) {
+                losses::look(&*core, &notice);
+            }
             self.for_rebalance(number, ForRebalance::Event(RebalanceEvent::Notice(core, notice)));
         }
     }

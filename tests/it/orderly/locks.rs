@@ -1,7 +1,7 @@
 //! The lock of a queue: waited for, renewed, lost and had again.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::{Lanes, SECOND, all_locked, as_another, holder, start, waiting_for_lock};
 use crate::between::Between;
@@ -10,11 +10,11 @@ use crate::support::{
     library_threads, orders, orders_by_hand, put, put_in_turn, queue, until,
 };
 use crate::wire::Wire;
-use rocketmq_sync::broker::{Fault, Lose, Reaction};
+use rocketmq_sync::broker::{Broker, Fault, Lose, Reaction};
 use rocketmq_sync::consumer::Waiting;
 use rocketmq_sync::testing::protocol::RemotingCommand;
 use rocketmq_sync::testing::protocol::body::{LockBatchAnswer, LockBatchRequest};
-use rocketmq_sync::{ConsumeStatus, RequestCode, ResponseCode};
+use rocketmq_sync::{ConsumeStatus, RequestCode, ResponseCode, allocate};
 
 #[test]
 fn a_lock_that_another_member_holds_is_waited_for_and_the_reason_is_visible() {
@@ -221,4 +221,50 @@ fn the_lock_thread_runs_while_the_consumer_does_and_is_joined() {
             until("threads end", || library_threads() == ["rmq-broker"]);
         }
     });
+}
+
+/// The thread that decides about queues runs the strategy, and hears of nothing else meanwhile.
+#[test]
+fn a_lost_connection_stops_a_queue_though_an_allocation_strategy_does_not_end() {
+    let broker = Broker::builder().topic("orders", 1).topic("payments", 1).start().unwrap();
+    put(&broker, 0..3);
+    let (seen, calls, strategy, hangs) =
+        (Seen::default(), Gate::default(), Gate::default(), Arc::new(AtomicBool::new(false)));
+    let (noting, in_call, in_strategy, hanging) =
+        (seen.clone(), calls.clone(), strategy.clone(), hangs.clone());
+    let consumer = billing()
+        .name_servers(broker.name_server())
+        .allocate(move |id, ids, queues| {
+            if hanging.load(Ordering::SeqCst) {
+                in_strategy.pass();
+            }
+            allocate::averagely(id, ids, queues)
+        })
+        .consume_orderly(move |batch| {
+            noting.note(batch);
+            in_call.pass();
+        })
+        .start()
+        .unwrap();
+    calls.wait_for(1);
+    until("all are fetched", || consumer.stats().pulled == 3);
+    hangs.store(true, Ordering::SeqCst);
+    consumer.subscribe("payments", "*").unwrap();
+    strategy.wait_for(1);
+
+    let error = Reaction::Reply(ResponseCode::SYSTEM_ERROR);
+    let refusal = broker.fault(Fault::on(RequestCode::LOCK_BATCH_MQ, error).forever());
+    broker.cut_connections();
+    until("the lock is doubted", || waiting_for_lock(&consumer));
+    calls.open();
+    // The consume thread has come to the next message, and asks for the lock instead.
+    refusal.wait_hits(1, SOON).unwrap();
+    assert_eq!(seen.len(), 1);
+
+    refusal.remove();
+    hangs.store(false, Ordering::SeqCst);
+    strategy.open();
+    consumed(&broker);
+    assert!(consumer.shutdown(SOON).is_clean());
+    seen.assert_once(0..3);
 }

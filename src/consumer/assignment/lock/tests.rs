@@ -1,3 +1,5 @@
+use std::time::SystemTime;
+
 use super::super::tests::{at, policy};
 use super::super::{COMMIT_TIME, LATE, LOST_SINCE};
 use super::*;
@@ -11,7 +13,7 @@ struct Case {
 
 impl Case {
     fn asked(&self) -> Asked {
-        (self.now, SystemTime::now())
+        Asked { at: self.now, by_wall: SystemTime::now(), losses: 0 }
     }
 
     fn locked(&mut self, answer: Result<bool, String>) -> Vec<Action> {
@@ -422,16 +424,16 @@ fn a_reset_queue_that_goes_is_not_unlocked_before_its_listener_has_ended() {
 }
 
 #[test]
-fn a_lock_from_before_a_lost_connection_is_doubted_when_the_queue_begins() {
+fn a_queue_that_begins_after_a_lost_connection_does_so_with_the_lock_from_before_it() {
     let mut case = locking();
-    case.locked(Ok(true));
+    let asked = case.asked();
+    case.queue.locked(Ok(true), asked, 0.5, case.now);
     let target = case.queue.reset(at(3), StartReason::Reset, case.far());
     assert_eq!(target, [Action::Commit(at(3))]);
-    assert!(!case.queue.is_lock_doubted());
     case.queue.connection_lost(case.now);
     let begins = case.queue.committed(Ok(()), case.now, at(3));
     assert_eq!(begins, [Action::Activate { start: at(3), reason: StartReason::Reset }]);
-    assert!(case.queue.is_lock_doubted());
+    assert_eq!(case.queue.lock_asked(), Some(asked), "by which it is doubted");
 }
 
 #[test]

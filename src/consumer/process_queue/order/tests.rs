@@ -2,30 +2,39 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::super::tests::{at, budget, queue_with, run};
 use super::*;
+use crate::consumer::losses::Losses;
 use crate::consumer::process_queue::Limits;
 
 struct Case {
     queue: ProcessQueue,
     now: Instant,
     wall: SystemTime,
+    losses: Losses,
     batch: Vec<Piece>,
 }
 
 const LIMITS: Limits = Limits { messages: 1000, bytes: 1 << 20, span: usize::MAX };
 
 impl Case {
-    fn new(lease: impl FnOnce(Instant, SystemTime) -> Option<Lease>) -> Self {
+    fn new(with_lock: bool) -> Self {
         let (now, wall) = (Instant::now(), SystemTime::now());
-        let queue = queue_with(LIMITS, &budget()).in_order(lease(now, wall));
-        Self { queue, now, wall, batch: Vec::new() }
+        let losses = Losses::default();
+        let asked = Asked { at: now, by_wall: wall, losses: 0 };
+        let lease = with_lock.then(|| Lease::new(asked, losses.clone()));
+        let queue = queue_with(LIMITS, &budget()).in_order(lease);
+        Self { queue, now, wall, losses, batch: Vec::new() }
     }
 
     fn unlocked() -> Self {
-        Self::new(|_, _| None)
+        Self::new(false)
     }
 
     fn locked() -> Self {
-        Self::new(|now, wall| Some(Lease::new(now, wall)))
+        Self::new(true)
+    }
+
+    fn asked(&self) -> Asked {
+        Asked { at: self.now, by_wall: self.wall, losses: self.losses.count() }
     }
 
     fn push(&self, offsets: &[i64], next: i64) -> bool {
@@ -141,11 +150,11 @@ fn nothing_starts_without_the_lock() {
     case.push(&[10, 11], 12);
     assert_eq!(case.take(1), Took::Batch);
     case.finish();
-    case.queue.doubt_lease();
+    case.losses.add();
     assert_eq!(case.take(1), Took::NoLock);
     assert!(!case.push(&[12], 13), "nobody could take it");
-    assert!(case.queue.extend_lease((case.now, case.wall)).is_some());
-    assert_eq!(case.queue.extend_lease((case.now, case.wall)), None, "once");
+    assert!(case.queue.extend_lease(case.asked()).is_some());
+    assert_eq!(case.queue.extend_lease(case.asked()), None, "once");
     assert_eq!(case.take(1), Took::Batch);
     case.now += Duration::from_secs(30);
     case.wall += Duration::from_secs(30);

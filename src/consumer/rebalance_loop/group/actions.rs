@@ -85,7 +85,7 @@ impl<S: Outside> Group<S> {
         let former = self.queues.get(queue).and_then(|owned| owned.process.clone());
         // Of the generation before, it may have been renewed since it was granted.
         let lease = former.as_ref().and_then(|process| process.lease());
-        let lease = lease.or_else(|| granted(&self.queues.get(queue)?.assignment));
+        let lease = lease.or_else(|| self.granted(queue, &self.queues.get(queue)?.assignment));
         let doubtful = lease.as_ref().is_some_and(Lease::is_doubtful);
         self.let_go(queue);
         let settings = self.core.settings();
@@ -196,14 +196,10 @@ impl<S: Outside> Group<S> {
             process.clear();
         }
     }
-}
 
-/// The lock that was granted to a queue of which nothing has been consumed yet.
-fn granted(assignment: &Assignment) -> Option<Lease> {
-    let (asked, wall) = assignment.lock_asked()?;
-    let mut lease = Lease::new(asked, wall);
-    if assignment.is_lock_doubted() {
-        lease.doubt();
+    /// The lock that was granted to a queue of which nothing has been consumed yet.
+    fn granted(&self, queue: &MessageQueue, assignment: &Assignment) -> Option<Lease> {
+        let asked = assignment.lock_asked()?;
+        Some(Lease::new(asked, self.core.losses(queue.shared_broker_name())))
     }
-    Some(lease)
 }
