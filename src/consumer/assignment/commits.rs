@@ -27,8 +27,16 @@ impl Assignment {
         }
     }
 
-    /// The connection to the broker is lost. It may have stopped, and what it had confirmed may be gone with it.
-    pub fn doubt_confirmed(&mut self) {
+    /// The connection to a server of the broker is lost. It may have stopped, and its locks may be gone; what was confirmed,
+    /// if that is what `keeps_offsets`.
+    pub fn connection_lost(&mut self, keeps_offsets: bool, now: Instant) {
+        if keeps_offsets {
+            self.doubt_confirmed();
+        }
+        self.doubt_lock(now);
+    }
+
+    fn doubt_confirmed(&mut self) {
         let locked = self.lock.is_some();
         match &mut self.phase {
             Phase::Active => self.doubt = Doubt::Lost,

@@ -145,7 +145,7 @@ impl Assignment {
     }
 
     /// The connection to the broker was lost: it may come back without its locks.
-    pub fn connection_lost(&mut self, now: Instant) {
+    pub(super) fn doubt_lock(&mut self, now: Instant) {
         let Some(lock) = &mut self.lock else { return };
         match &mut self.phase {
             Phase::Settling { .. } | Phase::Resolving { .. } | Phase::AskAgain { .. } => {
@@ -154,7 +154,7 @@ impl Assignment {
             }
             Phase::Active => {
                 lock.regained = None;
-                self.doubt = Doubt::Unanswered;
+                self.doubt = Doubt::Lost;
             }
             Phase::Draining(ending) if ending.target.is_none() => ending.first = ending.first.or(self.acked),
             _ => {}

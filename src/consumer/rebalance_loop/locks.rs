@@ -143,19 +143,6 @@ impl<S: Outside> Group<S> {
         }
     }
 
-    /// The connection to a broker was lost: none of its locks is certain. Consume threads know already.
-    pub(super) fn doubt_locks(&mut self, broker: &str) {
-        if !self.needs_locks() {
-            return;
-        }
-        let now = self.core.now();
-        for owned in
-            self.queues.iter_mut().filter(|(queue, _)| queue.broker_name() == broker).map(|(_, it)| it)
-        {
-            owned.assignment.connection_lost(now);
-        }
-    }
-
     /// Whether queues are consumed only with their brokers' locks.
     pub(super) fn needs_locks(&self) -> bool {
         self.core.settings().order.as_ref().is_some_and(|order| order.locks)

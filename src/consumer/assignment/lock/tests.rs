@@ -153,7 +153,7 @@ fn a_connection_that_is_lost_before_the_unlock_is_answered_is_told() {
     case.queue.shutdown(case.by(), COMMIT_TIME);
     assert_eq!(case.queue.drained(case.now, at(12)), [Action::Commit(at(12))]);
     assert_eq!(case.queue.committed(Ok(()), case.now, at(12)), [Action::Unlock]);
-    case.queue.doubt_confirmed();
+    case.queue.connection_lost(true, case.now);
     let failed = Some(LOST_SINCE.to_owned());
     assert_eq!(case.queue.unlocked(), [Action::Release { committed: Some(at(12)), failed }]);
 }
@@ -205,7 +205,7 @@ fn a_queue_that_another_member_has_goes_without_commit_and_unlock() {
     }
 
     let mut case = active();
-    case.queue.doubt_confirmed();
+    case.queue.connection_lost(true, case.now);
     case.queue.lock_refused(case.far());
     case.queue.unwant(case.by(), at(10));
     assert_eq!(case.queue.drained(case.now, at(10)), not_stored, "the connection was lost before");
@@ -230,7 +230,7 @@ fn after_a_lost_connection_the_stored_offset_decides_whether_it_goes_on() {
         [(Some(10), true), (Some(12), true), (Some(7), true), (None, true), (Some(13), false)]
     {
         let mut case = active();
-        case.queue.connection_lost(case.now);
+        case.queue.connection_lost(true, case.now);
         assert_eq!(case.queue.doubt_commits(), [], "not before the lock is certain");
         assert_eq!(case.queue.commit_due(at(12)), []);
         let asked = case.asked();
@@ -252,7 +252,7 @@ fn after_a_lost_connection_the_stored_offset_decides_whether_it_goes_on() {
 #[test]
 fn a_question_that_is_not_answered_is_asked_again() {
     let mut case = active();
-    case.queue.connection_lost(case.now);
+    case.queue.connection_lost(true, case.now);
     let asked = case.asked();
     case.queue.lock_regained(asked, false, true, case.far(), at(10));
     assert_eq!(case.queue.stored(Err("lost".into()), case.now), []);
@@ -263,10 +263,10 @@ fn a_question_that_is_not_answered_is_asked_again() {
 #[test]
 fn an_answer_from_before_the_connection_was_lost_once_more_does_not_count() {
     let mut case = active();
-    case.queue.connection_lost(case.now);
+    case.queue.connection_lost(true, case.now);
     let asked = case.asked();
     case.queue.lock_regained(asked, false, true, case.far(), at(10));
-    case.queue.connection_lost(case.now);
+    case.queue.connection_lost(true, case.now);
     assert_eq!(case.queue.stored(Ok(Some(at(10))), case.now), []);
     let actions = case.queue.lock_regained(asked, false, true, case.far(), at(10));
     assert_eq!(actions, [Action::Ask(Ask::Stored)]);
@@ -276,7 +276,7 @@ fn an_answer_from_before_the_connection_was_lost_once_more_does_not_count() {
 fn a_connection_that_is_lost_before_the_start_means_to_lock_again() {
     let mut case = locking();
     case.locked(Ok(true));
-    case.queue.connection_lost(case.now);
+    case.queue.connection_lost(true, case.now);
     assert_eq!(case.queue.stored(Ok(Some(at(3))), case.now), [], "it was read without the lock");
     assert!(case.queue.is_locking());
     case.now = case.queue.deadline().unwrap();
@@ -289,11 +289,11 @@ fn whoever_goes_after_a_lost_connection_commits_only_over_what_it_left_there() {
         for lost_first in [true, false] {
             let mut case = active();
             if lost_first {
-                case.queue.connection_lost(case.now);
+                case.queue.connection_lost(true, case.now);
             }
             assert_eq!(case.queue.unwant(case.by(), at(12)), [Action::Close]);
             if !lost_first {
-                case.queue.connection_lost(case.now);
+                case.queue.connection_lost(true, case.now);
             }
             assert_eq!(case.queue.drained(case.now, at(14)), [Action::Ask(Ask::Stored)]);
             assert_eq!(case.queue.stored(Ok(Some(at(held))), case.now), last);
@@ -314,11 +314,11 @@ fn who_stops_after_a_lost_connection_looks_whether_the_broker_still_holds_what_i
     ] {
         let mut case = active();
         if lost_first {
-            case.queue.connection_lost(case.now);
+            case.queue.connection_lost(true, case.now);
         }
         assert_eq!(case.queue.shutdown(case.by(), COMMIT_TIME), [Action::Close]);
         if !lost_first {
-            case.queue.connection_lost(case.now);
+            case.queue.connection_lost(true, case.now);
         }
         assert_eq!(case.queue.drained(case.now, at(14)), [Action::Ask(Ask::Stored)]);
         let mut actions = case.queue.stored(held.clone(), case.now);
@@ -344,7 +344,7 @@ fn who_stops_after_a_lost_connection_looks_whether_the_broker_still_holds_what_i
 #[test]
 fn what_was_confirmed_before_a_lost_connection_is_committed_again_if_it_is_gone() {
     let mut case = active();
-    case.queue.connection_lost(case.now);
+    case.queue.connection_lost(true, case.now);
     assert_eq!(case.queue.shutdown(case.by(), COMMIT_TIME), [Action::Close]);
     assert_eq!(case.queue.drained(case.now, at(10)), [Action::Ask(Ask::Stored)], "nothing is new");
     assert_eq!(case.queue.stored(Ok(None), case.now), [Action::Commit(at(10))]);
@@ -372,7 +372,7 @@ fn a_reset_or_rebuilt_queue_keeps_its_lock_and_waits_for_its_listener() {
 #[test]
 fn a_reset_after_a_regained_lock_is_not_taken_for_another_member() {
     let mut case = active();
-    case.queue.connection_lost(case.now);
+    case.queue.connection_lost(true, case.now);
     let asked = case.asked();
     let regained = |case: &mut Case| case.queue.lock_regained(asked, false, true, case.far(), at(10));
     assert_eq!(regained(&mut case), [Action::Ask(Ask::Stored)]);
@@ -414,7 +414,7 @@ fn a_reset_queue_that_goes_is_not_unlocked_before_its_listener_has_ended() {
             assert_eq!(case.queue.unwant(case.by(), at(12)), []);
         } else {
             case.queue.unwant(case.by(), at(12));
-            case.queue.connection_lost(case.now);
+            case.queue.connection_lost(true, case.now);
             assert_eq!(reset(&mut case), [Action::Commit(at(3))]);
         }
         assert_eq!(case.queue.committed(Ok(()), case.now, at(12)), []);
@@ -430,7 +430,7 @@ fn a_queue_that_begins_after_a_lost_connection_does_so_with_the_lock_from_before
     case.queue.locked(Ok(true), asked, 0.5, case.now);
     let target = case.queue.reset(at(3), StartReason::Reset, case.far());
     assert_eq!(target, [Action::Commit(at(3))]);
-    case.queue.connection_lost(case.now);
+    case.queue.connection_lost(true, case.now);
     let begins = case.queue.committed(Ok(()), case.now, at(3));
     assert_eq!(begins, [Action::Activate { start: at(3), reason: StartReason::Reset }]);
     assert_eq!(case.queue.lock_asked(), Some(asked), "by which it is doubted");

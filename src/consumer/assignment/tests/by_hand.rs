@@ -74,7 +74,7 @@ fn a_lost_connection_does_not_commit_where_a_program_went() {
     queue.commit_by_hand(at(7));
     queue.committed(Ok(()), now, at(7));
     queue.go_to(at(12), StartReason::Seek);
-    queue.doubt_confirmed();
+    queue.connection_lost(true, now);
     assert_eq!(queue.doubt_commits(), [Action::Ask(Ask::Stored)]);
     queue.stored(Ok(Some(at(7))), now);
     assert_eq!(queue.commit_due(at(12)), [], "the program has not said that it is so far");

@@ -45,10 +45,10 @@ fn a_commit_without_an_answer_that_is_stored_late_is_made_good() {
 #[test]
 fn what_a_lost_broker_has_confirmed_is_not_relied_on() {
     let Case { now, mut queue } = active();
-    queue.doubt_confirmed();
+    queue.connection_lost(true, now);
     assert_eq!(queue.commit_due(at(11)), [], "when it is back");
     assert_eq!(queue.doubt_commits(), [Action::Ask(Ask::Stored)]);
-    queue.doubt_confirmed();
+    queue.connection_lost(true, now);
     assert_eq!(queue.stored(Ok(Some(at(10))), now), [], "asked before it was lost again");
     assert_eq!(queue.commit_due(at(11)), []);
     queue.shutdown(now + REVOKE_TIME, COMMIT_TIME);
@@ -59,6 +59,6 @@ fn what_a_lost_broker_has_confirmed_is_not_relied_on() {
 fn what_was_confirmed_before_a_connection_was_lost_in_the_end_is_committed_again() {
     let Case { now, mut queue } = active();
     queue.shutdown(now + REVOKE_TIME, COMMIT_TIME);
-    queue.doubt_confirmed();
+    queue.connection_lost(true, now);
     assert_eq!(queue.drained(now, at(10)), [Action::Commit(at(10))]);
 }

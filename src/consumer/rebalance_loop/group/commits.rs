@@ -58,26 +58,29 @@ impl<S: Outside> Group<S> {
         self.commit_by_hand(queue, requests);
     }
 
-    /// The connection to a server of this broker is lost. If it keeps the offsets, they may be gone with it.
-    pub(super) fn doubt(&mut self, broker: &str, address: &str) {
-        if self.core.broker_address(broker, Role::Any).is_none_or(|(keeper, _)| *keeper != *address) {
-            return;
-        }
-        self.doubt_all_of(broker);
+    /// The connection to a server of this broker is lost: none of its locks is certain, as consume threads know already.
+    /// Nor are its offsets, if it is the one that keeps them.
+    pub(super) fn disconnected(&mut self, broker: &Arc<str>, address: &str) {
+        let keeper = self.core.broker_address(broker, Role::Any);
+        let keeps_offsets = keeper.is_some_and(|(keeper, _)| *keeper == *address);
+        self.doubt(broker, keeps_offsets);
     }
 
     /// The server that keeps the offsets of this broker is somewhere else: what was confirmed and locked there is in doubt
     /// until it has acknowledged a heartbeat there.
-    pub(super) fn moved(&mut self, broker: &str) {
-        self.doubt_all_of(broker);
-        self.doubt_locks(broker);
+    pub(super) fn moved(&mut self, broker: &Arc<str>) {
+        self.doubt(broker, true);
         self.lost.extend(self.core.broker_address(broker, Role::Any).map(|(keeper, _)| keeper));
     }
 
-    fn doubt_all_of(&mut self, broker: &str) {
+    fn doubt(&mut self, broker: &str, keeps_offsets: bool) {
+        let now = self.core.now();
         let its = |queue: &MessageQueue| queue.broker_name() == broker;
         for (_, owned) in self.queues.iter_mut().filter(|(queue, _)| its(queue)) {
-            owned.assignment.doubt_confirmed();
+            owned.assignment.connection_lost(keeps_offsets, now);
+        }
+        if !keeps_offsets {
+            return;
         }
         // Also of those that were given up in this shutdown.
         if let Some(Ending { report, .. }) = &mut self.ending {

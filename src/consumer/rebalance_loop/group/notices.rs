@@ -38,8 +38,7 @@ impl<S: Outside> Group<S> {
             Notice::RouteMissing(topic) => self.route_missing(&topic),
             Notice::Disconnected { address, error } => {
                 if let Some(name) = self.core.broker_name(&address) {
-                    self.doubt(&name, &address);
-                    self.doubt_locks(&name);
+                    self.disconnected(&name, &address);
                 }
                 self.lost.insert(address.clone());
                 let event = Event::Disconnected { server: address.to_string(), error: error.to_string() };
