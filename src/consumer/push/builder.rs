@@ -116,7 +116,9 @@ impl PushConsumerBuilder {
 
     /// As [`consume_concurrently`](Self::consume_concurrently), with a listener that is made on each consume thread
     /// and need not be `Send`: a database loader with one connection for each thread, say. `make` gets the number of
-    /// the thread; after a panic of its listener it is called again.
+    /// the thread, from 0 on; after a panic of its listener it is called again. When a thread has ended
+    /// ([`set_consume_threads`](crate::PushConsumer::set_consume_threads)), its listener is dropped, and the next thread
+    /// that starts may get its number: at one time each number belongs to one thread, over time to several.
     pub fn consume_concurrently_with<L, R>(
         mut self,
         make: impl Fn(usize) -> L + Send + Sync + 'static,
