@@ -7,7 +7,7 @@ mod notices;
 mod peers;
 mod round;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -43,8 +43,9 @@ pub(super) struct Group<S> {
     commit_at: Instant,
     /// To be committed then, since nothing was left to do.
     idle: BTreeSet<(Instant, u64)>,
-    /// Addresses whose connection was lost: they may come back with older offsets.
-    lost: HashSet<Arc<str>>,
+    /// Names of brokers whose keeper of offsets was lost: it may come back with older ones. Names and not addresses, of
+    /// which a broker that moves leaves one behind each time.
+    lost: BTreeSet<Arc<str>>,
     /// The address that has the offsets, by the name of the broker: its master, or a slave while that is away.
     keepers: BTreeMap<Arc<str>, Arc<str>>,
     /// How often the route of the retry topic was asked for in vain, and when it is next.
@@ -104,7 +105,7 @@ impl<S: Outside> Group<S> {
             next_epoch: 0,
             commit_at: later(now, core.settings().commit_interval),
             idle: BTreeSet::new(),
-            lost: HashSet::new(),
+            lost: BTreeSet::new(),
             keepers: BTreeMap::new(),
             retry_asks: 0,
             retry_ask_at: None,

@@ -58,19 +58,25 @@ impl<S: Outside> Group<S> {
         self.commit_by_hand(queue, requests);
     }
 
-    /// The connection to a server of this broker is lost: none of its locks is certain, as consume threads know already.
-    /// Nor are its offsets, if it is the one that keeps them.
-    pub(super) fn disconnected(&mut self, broker: &Arc<str>, address: &str) {
-        let keeper = self.core.broker_address(broker, Role::Any);
-        let keeps_offsets = keeper.is_some_and(|(keeper, _)| *keeper == *address);
-        self.doubt(broker, keeps_offsets);
+    /// The connection to a server is lost: none of the locks of its broker is certain, as consume threads know already.
+    /// Nor are the offsets, if it is the one that keeps them.
+    pub(super) fn disconnected(&mut self, address: &Arc<str>) {
+        // One that is not in the route any more may be the keeper still, for all that this consumer has been told.
+        let was_keeper = || self.keepers.iter().find(|(_, keeper)| *keeper == address).map(|(name, _)| name.clone());
+        let Some(broker) = self.core.broker_name(address).or_else(was_keeper) else { return };
+        let keeper = self.core.broker_address(&broker, Role::Any).map(|(keeper, _)| keeper);
+        let keeps_offsets = keeper.as_ref() == Some(address) || self.keepers.get(&broker) == Some(address);
+        self.doubt(&broker, keeps_offsets);
+        if keeps_offsets {
+            self.lost.insert(broker);
+        }
     }
 
     /// The server that keeps the offsets of this broker is somewhere else: what was confirmed and locked there is in doubt
     /// until it has acknowledged a heartbeat there.
-    pub(super) fn moved(&mut self, broker: &Arc<str>) {
-        self.doubt(broker, true);
-        self.lost.extend(self.core.broker_address(broker, Role::Any).map(|(keeper, _)| keeper));
+    pub(super) fn moved(&mut self, broker: Arc<str>) {
+        self.doubt(&broker, true);
+        self.lost.insert(broker);
     }
 
     fn doubt(&mut self, broker: &str, keeps_offsets: bool) {
@@ -120,7 +126,7 @@ impl<S: Outside> Group<S> {
         if *keeper != *address {
             return;
         }
-        let was_lost = self.lost.remove(&keeper);
+        let was_lost = self.lost.remove(&name);
         let before = self.keepers.insert(name.clone(), keeper.clone());
         if !was_lost && before.is_none_or(|before| before == keeper) {
             return;

@@ -37,10 +37,7 @@ impl<S: Outside> Group<S> {
             }
             Notice::RouteMissing(topic) => self.route_missing(&topic),
             Notice::Disconnected { address, error } => {
-                if let Some(name) = self.core.broker_name(&address) {
-                    self.disconnected(&name, &address);
-                }
-                self.lost.insert(address.clone());
+                self.disconnected(&address);
                 let event = Event::Disconnected { server: address.to_string(), error: error.to_string() };
                 self.core.emit(event);
             }
@@ -50,7 +47,7 @@ impl<S: Outside> Group<S> {
                     self.core.emit(Event::TopicUnusable { topic, reason: why.to_owned() });
                 }
             }
-            Notice::BrokerMoved { name } => self.moved(&name),
+            Notice::BrokerMoved { name } => self.moved(name),
             Notice::RouteFailed(_)
             | Notice::BrokerUp { .. }
             | Notice::HeartbeatRefused { .. }
@@ -90,3 +87,48 @@ impl<S: Outside> Group<S> {
 /// After each answer that there is no retry topic.
 const RETRY_ROUTE_DELAYS: [Duration; 4] =
     [Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30)];
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::client::{Notice, Role};
+    use crate::consumer::outside::stub::Stub;
+
+    fn disconnected(address: Arc<str>) -> Notice {
+        Notice::Disconnected { address, error: "cut".into() }
+    }
+
+    #[test]
+    fn of_brokers_that_move_and_move_nothing_piles_up() {
+        let core = Stub::new();
+        let (ready, _is_ready) = crossbeam_channel::bounded(1);
+        let mut requests = Requests::new(());
+        let mut group = Group::new(core.clone(), ready);
+        for n in 0..100 {
+            group.noticed(Notice::BrokerMoved { name: "broker-a".into() }, &mut requests);
+            group.noticed(disconnected(format!("10.0.0.{n}:1").into()), &mut requests);
+        }
+        assert_eq!(group.lost.len(), 1);
+        let (keeper, _) = core.broker_address("broker-a", Role::Any).expect("the stub knows it");
+        group.noticed(Notice::Heartbeaten { address: keeper.clone() }, &mut requests);
+        assert!(group.lost.is_empty(), "it is back");
+        group.noticed(disconnected(keeper), &mut requests);
+        assert_eq!(group.lost.len(), 1);
+    }
+
+    /// It stands in no route any more, and what it had confirmed counts as before for all that the consumer knows.
+    #[test]
+    fn the_keeper_of_offsets_is_known_though_its_route_is_gone() {
+        let core = Stub::new();
+        let (ready, _is_ready) = crossbeam_channel::bounded(1);
+        let mut requests = Requests::new(());
+        let mut group = Group::new(core.clone(), ready);
+        let (keeper, _) = core.broker_address("broker-a", Role::Any).expect("the stub knows it");
+        group.noticed(Notice::Heartbeaten { address: keeper.clone() }, &mut requests);
+        core.lose_brokers();
+        group.noticed(disconnected(keeper), &mut requests);
+        assert_eq!(group.lost.len(), 1);
+    }
+}
