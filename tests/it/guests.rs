@@ -7,9 +7,9 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
 use crate::support::{
-    SOON, Seen, advance_until, billing, client_by_hand, consumed, orders, orders_by_hand, put, until,
+    SOON, Seen, advance_until, billing, client_by_hand, client_of, consumed, orders, orders_by_hand, put, until,
 };
-use rocketmq_sync::{Batch, ConsumeStatus};
+use rocketmq_sync::{Batch, ConsumeStatus, ErrorKind};
 
 /// Panics when it is dropped.
 struct Bomb;
@@ -146,4 +146,33 @@ fn threads_that_come_and_go_have_no_more_numbers_than_there_are_at_a_time() {
     // One that has ended may need a moment to say that its number is free.
     assert!(numbers.len() <= 10, "{numbers:?}");
     assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// Told as a story: one thread wants more consume threads, and another shuts the consumer down. Either the shutdown sees
+/// the new threads, or whoever wants them hears that it is too late.
+#[test]
+fn threads_that_are_wanted_while_the_consumer_ends_are_joined_by_the_shutdown() {
+    let broker = orders(1);
+    let client = client_of(broker.name_server());
+    for _ in 0..30 {
+        let consumer = billing().client(&client).consume_threads(1).consume_concurrently(|_| ()).start();
+        let consumer = consumer.unwrap();
+        let wanting = |n: usize| {
+            let mut wishes = (1..=n).cycle();
+            let wish = || consumer.set_consume_threads(wishes.next().unwrap_or(1));
+            std::iter::repeat_with(wish).find_map(Result::err)
+        };
+        let report = std::thread::scope(|scope| {
+            let refused = [4, 7].map(|n| scope.spawn(move || wanting(n)));
+            until("threads come", || consumer.stats().threads > 2);
+            let report = consumer.shutdown(SOON);
+            for refused in refused {
+                assert_eq!(refused.join().unwrap().map(|error| error.kind()), Some(ErrorKind::Closed));
+            }
+            report
+        });
+        assert!(report.is_clean(), "{report}");
+        // Two of the client, three that its consumers share, and none of the consumer.
+        assert_eq!(client.stats().threads, 5);
+    }
 }

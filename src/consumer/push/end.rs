@@ -34,6 +34,8 @@ struct Threads {
     handles: Vec<JoinHandle<()>>,
     lock: Option<JoinHandle<()>>,
     background: Option<JoinHandle<()>>,
+    /// They are joined now: who comes too late with a new one starts none.
+    over: bool,
 }
 
 impl Inner {
@@ -52,6 +54,10 @@ impl Inner {
     pub(super) fn start_threads(&self, n: usize) -> Result<()> {
         let mut threads = self.threads.lock();
         self.forget_ended(&mut threads);
+        if threads.over {
+            self.core.ready.not_started(n);
+            return Err(Error::closed("the consumer"));
+        }
         for left in (1..=n).rev() {
             let (number, slot) = self.core.slot_for_thread();
             let (core, ended, mine) = (self.core.clone(), self.ended.0.clone(), slot.clone());
@@ -92,9 +98,12 @@ impl Inner {
             }
         });
         let body = move || lock_loop::run(&core, &waiter, &events, sink);
+        let mut threads = self.threads.lock();
+        if threads.over {
+            return Err(Error::closed("the consumer"));
+        }
         let thread = self.core.instance.spawn("rmq-lock", body);
-        let thread = thread.map_err(|error| Error::io("cannot start thread rmq-lock", error))?;
-        self.threads.lock().lock = Some(thread);
+        threads.lock = Some(thread.map_err(|error| Error::io("cannot start thread rmq-lock", error))?);
         Ok(())
     }
 
@@ -145,6 +154,7 @@ impl Inner {
         let until = Instant::now().checked_add(grace + MOMENT);
         let report = this.life.wait(until).unwrap_or_else(ShutdownReport::requested);
         this.join_background();
+        this.forget_ended(&mut this.threads.lock());
         report
     }
 
@@ -201,7 +211,7 @@ impl Inner {
         let goodbye = (began + grace).max(Instant::now() + Duration::from_millis(50));
         self.say_goodbye(goodbye);
         self.core.code.end(&self.core.plain_group);
-        self.join_consume_threads(Instant::now() + JOIN_TIME);
+        self.join_consume_threads(Instant::now());
         self.join_lock_thread();
         if let Some(local) = &self.core.local {
             local.close();
@@ -243,15 +253,22 @@ impl Inner {
         self.core.slots().iter().filter(|slot| slot.is_busy()).count()
     }
 
-    /// Idle threads end at once. One inside a listener is left alone: it ends when the listener returns.
-    fn join_consume_threads(&self, deadline: Instant) {
+    /// Idle threads end at once, on a busy machine in a moment. One inside a listener is left alone: it ends when the
+    /// listener returns.
+    fn join_consume_threads(&self, now: Instant) {
         self.core.ready.stop();
         let (running, handles) = {
             let mut threads = self.threads.lock();
+            threads.over = true;
             (threads.running, std::mem::take(&mut threads.handles))
         };
         let mut ended = 0;
-        while ended < running && self.ended.1.recv_deadline(deadline).is_ok() {
+        while ended < running {
+            let all_inside = running - ended <= self.busy();
+            let time = if all_inside { JOIN_TIME } else { MOMENT };
+            if self.ended.1.recv_deadline(now + time).is_err() {
+                break;
+            }
             ended += 1;
         }
         for slot in self.core.slots().iter().filter(|slot| slot.is_busy()) {
@@ -262,9 +279,11 @@ impl Inner {
             }
         }
         let all = ended >= running;
-        for thread in handles.into_iter().filter(|thread| all || thread.is_finished()) {
-            self.join_consume_thread(thread);
-        }
+        let (ended, inside): (Vec<_>, _) =
+            handles.into_iter().partition(|thread| all || thread.is_finished());
+        ended.into_iter().for_each(|thread| self.join_consume_thread(thread));
+        // Joined by whoever asks for the report once more, if their listeners have returned by then.
+        self.threads.lock().handles = inside;
     }
 
     fn join_consume_thread(&self, thread: JoinHandle<()>) {
