@@ -219,8 +219,22 @@ impl ProcessQueue {
     pub fn sent_back(&self, run: &Run, index: u32) -> Settled {
         run.claims.finish(index);
         let mut runs = self.runs.lock();
-        runs.held.remove(&run.offset_of(index));
+        runs.forget_held(run.offset_of(index));
         runs.sending = runs.sending.saturating_sub(1);
+        self.settle_locked(&mut runs)
+    }
+
+    /// Its listener has accepted a message that is on its way back: unless that is settled before the queue ends, its next
+    /// owner repeats it.
+    pub fn accepted_late(&self, offset: Offset) {
+        self.runs.lock().accepted_late.insert(offset);
+    }
+
+    /// A message that waited for its next try does not go back.
+    pub fn kept_back(&self, run: &Run, index: u32) -> Settled {
+        run.claims.finish(index);
+        let mut runs = self.runs.lock();
+        runs.forget_held(run.offset_of(index));
         self.settle_locked(&mut runs)
     }
 

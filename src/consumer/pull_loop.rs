@@ -156,6 +156,7 @@ impl<S: Outside> Fetching<S> {
                     self.pulls.look_after(core);
                 }
             }
+            PullEvent::Due(Due::AcceptedLate(id, offset)) => self.backs.accepted_late(id, offset),
             PullEvent::Due(Due::Check) => self.pulls.check(),
             PullEvent::Stop => {}
         }

@@ -86,6 +86,8 @@ struct UnderWay<S> {
     what: SendBack<S>,
     stage: Stage,
     tries: u32,
+    /// Its listener has accepted it after all.
+    accepted: bool,
 }
 
 enum Stage {
@@ -124,7 +126,7 @@ impl<S: Outside> SendBacks<S> {
         let broker = what.queue.queue().shared_broker_name().clone();
         // A send-back carries no count: the broker goes by the one that it has stored.
         let count_is_ours = what.back == Back::Exhausted;
-        self.under_way.insert(id, UnderWay { what, stage: Stage::Asked { broker }, tries });
+        self.under_way.insert(id, UnderWay { what, stage: Stage::Asked { broker }, tries, accepted: false });
         if count_is_ours {
             self.send(id, String::new())
         } else {
@@ -180,6 +182,33 @@ impl<S: Outside> SendBacks<S> {
         None
     }
 
+    /// A listener has accepted this message after its time was over. If no broker holds it, it is finished: now if it
+    /// waits here for its next try, else unless the answer that is still to come says that a broker has it.
+    pub(super) fn accepted_late(&mut self, queue: u64, offset: Offset) {
+        let is_it = |what: &SendBack<S>| (what.queue.id(), what.run.offset_of(what.index)) == (queue, offset);
+        let Some((id, entry)) = self.under_way.iter_mut().find(|(_, entry)| is_it(&entry.what)) else {
+            return;
+        };
+        entry.accepted = true;
+        entry.what.queue.accepted_late(offset);
+        if let (id, Stage::Waiting) = (*id, &entry.stage) {
+            self.finish_accepted(id, false);
+        }
+    }
+
+    /// Nobody took it, and nobody has to.
+    fn finish_accepted(&mut self, id: u64, sending: bool) {
+        let Some(UnderWay { what, .. }) = self.under_way.remove(&id) else { return };
+        self.failures.remove(&(what.queue.id(), what.run.offset_of(what.index)));
+        log::info!("a message of {} was accepted late, and does not go back", what.queue.queue());
+        let settled = if sending {
+            what.queue.sent_back(&what.run, what.index)
+        } else {
+            what.queue.kept_back(&what.run, what.index)
+        };
+        what.core.settled(&what.queue, settled);
+    }
+
     /// A process queue has ended.
     pub(super) fn forget(&mut self, queue: u64) {
         self.failures.retain(|(known, _), _| *known != queue);
@@ -223,6 +252,7 @@ impl<S: Outside> SendBacks<S> {
     fn failed(&mut self, id: u64, problem: String) {
         let Some(entry) = self.under_way.get(&id) else { return };
         match &entry.stage {
+            Stage::Asked { .. } | Stage::Sent { .. } if entry.accepted => self.finish_accepted(id, true),
             Stage::Asked { .. } => self.send(id, problem),
             Stage::Sent { first } if first.is_empty() => self.wait(id, problem),
             Stage::Sent { first } => {

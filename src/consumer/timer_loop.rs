@@ -10,6 +10,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 
 use super::core::Core;
 use super::events::Event;
+use super::offset::Offset;
 use super::outside::Outside;
 use super::pull_loop::PullEvent;
 use super::rates::SAMPLE_EVERY;
@@ -42,6 +43,9 @@ pub(crate) enum Due {
     Retry(u64),
     /// The pause of a queue that is consumed in order.
     Resume(u64),
+    /// A message of this process queue was accepted after its call had expired. By way of the timer, so that it comes after
+    /// its send-back, which the timer has begun.
+    AcceptedLate(u64, Offset),
     /// A look at all queues.
     Check,
 }

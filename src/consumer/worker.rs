@@ -24,7 +24,7 @@ use super::rebalance_loop::RebalanceEvent;
 use super::run::Run;
 use super::send_back::{Back, SendBack};
 use super::slot::{Slot, Work};
-use super::timer_loop::TimerEvent;
+use super::timer_loop::{Due, TimerEvent};
 use super::trace;
 use crate::client::{ConsumeStatus, Verdict, panic_text};
 use crate::message::MessageView;
@@ -183,9 +183,10 @@ impl Worker<'_> {
         if in_time {
             self.settle(queue, run, &verdict, retried);
         } else {
-            // The timer has sent the messages back; whatever was said about them comes too late.
+            // The timer has begun to send the messages back.
             self.consumed.add(0, self.batch.len() as u64);
-            log::warn!("a listener for {} returned after its messages had been sent back", queue.queue());
+            log::warn!("a listener for {} returned after its time was over", queue.queue());
+            self.accept_late(queue, run, &verdict);
         }
         ended
     }
@@ -308,6 +309,16 @@ impl Worker<'_> {
         self.consumed.add(succeeded, failed);
         if look {
             self.core.settled(queue, queue.settle());
+        }
+    }
+
+    /// Whatever was accepted does not have to go back, as long as no broker has it.
+    fn accept_late(&mut self, queue: &Arc<ProcessQueue>, run: &Arc<Run>, verdict: &Verdict) {
+        for place in 0..self.indices.len() {
+            if self.batch.answer_at(place).unwrap_or(verdict.status()) == ConsumeStatus::Success {
+                let accepted = Due::AcceptedLate(queue.id(), run.offset_of(self.indices[place]));
+                self.core.post_timer(TimerEvent::At(self.core.now(), accepted));
+            }
         }
     }
 

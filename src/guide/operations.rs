@@ -41,7 +41,7 @@
 //! | `broker … is no longer at …` | it has moved, as its route says; what was asked of its old address is asked anew |
 //! | `broker … refuses the heartbeat` | permissions, or the group does not exist there |
 //! | `… has not moved for about …` | a queue stands still; the reason follows, and is in `stats()` too |
-//! | `… has been in its listener on … and is sent back` | the listener was slower than `consume_timeout`: the message comes again while the first call still runs |
+//! | `… has been in its listener on … and is sent back` | the listener was slower than `consume_timeout`: the message comes again while the first call still runs; if no broker took it until that accepts it, it does not |
 //! | `… could not be sent back, next try in …` | no broker takes the failed message; it stays here, and the offset behind it |
 //! | `… has lost the lock of … to another member` | its broker forgot its locks, or this member was away for a minute: what it had in hand is repeated there |
 //! | `… did not renew the locks of …` | tried again after 3 s; after 30 s without a renewal nothing of these queues starts |

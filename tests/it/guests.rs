@@ -7,7 +7,8 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
 use crate::support::{
-    SOON, Seen, advance_until, billing, client_by_hand, client_of, consumed, orders, orders_by_hand, put, until,
+    SOON, Seen, advance_until, billing, client_by_hand, client_of, consumed, orders, orders_by_hand, put,
+    until,
 };
 use rocketmq_sync::{Batch, ConsumeStatus, ErrorKind};
 

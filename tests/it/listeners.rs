@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::support::{
-    Gate, SOON, Seen, Ticking, advance_until, alone, billing, body, client_by_hand, consumed, next_event,
-    orders_by_hand, put, queue,
+    Gate, SOON, Seen, Ticking, advance_until, alone, billing, body, client_by_hand, consumed,
+    consumed_by_hand, next_event, orders_by_hand, put, queue,
 };
+use rocketmq_sync::broker::{Fault, Reaction};
 use rocketmq_sync::consumer::Event;
-use rocketmq_sync::{Batch, RequestCode, retry_topic};
+use rocketmq_sync::{Batch, RequestCode, ResponseCode, retry_topic};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -95,6 +96,38 @@ fn d8_a_late_listener_is_noticed_when_its_time_is_over_not_twice_as_late() {
         })
         .unwrap();
     assert!(consumer.shutdown(SOON).is_clean());
+}
+
+/// Java's client goes by the first that happens, too: the listener's success, or a broker that has the message.
+#[test]
+fn what_a_late_listener_accepts_does_not_come_again_if_no_broker_took_it() {
+    let broker = orders_by_hand(1);
+    put(&broker, 0..1);
+    for code in [RequestCode::CONSUMER_SEND_MSG_BACK, RequestCode::SEND_MESSAGE] {
+        broker.fault(Fault::on(code, Reaction::Reply(ResponseCode::SYSTEM_ERROR)).forever());
+    }
+    let (seen, gate) = (Seen::default(), Gate::default());
+    let (noting, waiting) = (seen.clone(), gate.clone());
+    let client = client_by_hand(&broker);
+    let consumer = billing()
+        .client(&client)
+        .consume_timeout(10 * SECOND)
+        .consume_concurrently(move |batch| {
+            noting.note(batch);
+            waiting.pass();
+        })
+        .start()
+        .unwrap();
+    gate.wait_for(1);
+    let mut events = consumer.events();
+    advance_until(broker.clock(), SECOND, "no broker takes it", || {
+        std::iter::from_fn(|| events.try_next()).any(|event| matches!(event, Event::SendBackFailed { .. }))
+    });
+    gate.open();
+    consumed_by_hand(&broker);
+    let report = consumer.shutdown(SOON);
+    assert!(report.is_clean(), "{report}");
+    seen.assert_once(0..1);
 }
 
 #[test]

@@ -58,6 +58,8 @@ pub(super) struct Runs {
     pub(super) held: BTreeSet<Offset>,
     /// Those of them whose confirmation is still to come.
     pub(super) sending: usize,
+    /// Those of them that their listener has accepted, when its time was over.
+    pub(super) accepted_late: BTreeSet<Offset>,
     /// Of a queue that is consumed in order.
     pub(super) order: Option<Order>,
     /// Only if threads of the program take the messages.
@@ -81,7 +83,7 @@ pub struct Left {
     pub running: Vec<Offset>,
     /// Messages that no listener has: not begun, or to be tried again.
     pub untouched: u64,
-    /// Finished messages behind one that is not: the next owner repeats them.
+    /// Accepted messages that are not finished, and finished ones behind one that is not: the next owner repeats them.
     pub repeated: u64,
 }
 
@@ -98,6 +100,7 @@ impl Runs {
             unfed: false,
             held: BTreeSet::new(),
             sending: 0,
+            accepted_late: BTreeSet::new(),
             order: None,
             polled: None,
         }
@@ -193,6 +196,12 @@ impl Runs {
         load
     }
 
+    /// A message that was held is finished.
+    pub(super) fn forget_held(&mut self, offset: Offset) {
+        self.held.remove(&offset);
+        self.accepted_late.remove(&offset);
+    }
+
     /// Messages in the hands of a listener.
     #[inline]
     pub(super) fn running(&self) -> usize {
@@ -209,7 +218,9 @@ impl Runs {
             left.untouched += u64::from(run.len() - claimed);
             for index in (0..claimed).filter(|index| !run.claims.is_finished(*index)) {
                 let offset = run.offset_of(index);
-                if self.held.contains(&offset) {
+                if self.accepted_late.contains(&offset) {
+                    left.repeated += 1;
+                } else if self.held.contains(&offset) {
                     left.untouched += 1;
                 } else {
                     left.running.push(offset);

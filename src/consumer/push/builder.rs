@@ -226,7 +226,8 @@ impl PushConsumerBuilder {
     }
 
     /// How long a listener may take for a batch; then it is told so by [`Batch::is_cancelled`], and its messages are
-    /// sent back for a retry. In order nothing may be overtaken: there it is only told so, and its answer counts
+    /// sent back for a retry. What it accepts later than that is done only if no broker has it by then; else it comes
+    /// again. In order nothing may be overtaken: there it is only told so, and its answer counts
     /// whenever it comes. Looked at once a second. Default: 15 minutes.
     pub fn consume_timeout(mut self, t: Duration) -> Self {
         self.settings.consume_timeout = t;

@@ -22,7 +22,7 @@ impl<S: Outside> SendBacks<S> {
         let delay = delay(what.back, what.times, &core.settings().delay_levels);
         let settled = what.queue.wait_for_retry();
         core.settled(&what.queue, settled);
-        self.under_way.insert(id, UnderWay { what, stage: Stage::Waiting, tries: 0 });
+        self.under_way.insert(id, UnderWay { what, stage: Stage::Waiting, tries: 0, accepted: false });
         core.post_timer(TimerEvent::At(core.now() + delay, Due::Retry(id)));
     }
 }

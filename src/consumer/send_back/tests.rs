@@ -74,6 +74,36 @@ fn fail(
     }
 }
 
+/// Its send-back waits for its next try, or is on its way to a broker that takes it or not.
+#[test]
+fn what_is_accepted_late_is_finished_unless_a_broker_has_it() {
+    for (waits, taken) in [(true, false), (false, false), (false, true)] {
+        let core = Stub::new();
+        let queue = core.queue();
+        let mut backs = SendBacks::<Stub>::new(());
+        let run = Stub::run(&queue, 1);
+        queue.send_back(&run, 0);
+        let (back, times, index) = (Back::Level(3), 0, 0);
+        backs.begin(SendBack { core: core.clone(), queue: queue.clone(), run, index, back, times });
+        let mut out = core.take_sent();
+        while waits && let Some(tag) = out.pop() {
+            backs.answered(tag, Err("full".into()));
+            out.extend(core.take_sent());
+        }
+        let is_finished = || queue.watermark() > Offset::ZERO;
+        backs.accepted_late(queue.id(), Offset::ZERO);
+        assert_eq!(is_finished(), waits, "as far as anybody knows");
+        assert_eq!(queue.left().repeated, u64::from(!waits), "or it is told");
+        for tag in out {
+            backs.answered(tag, if taken { Ok(()) } else { Err("full".into()) });
+        }
+        assert!(is_finished() && core.take_sent().is_empty(), "it does not go another way either");
+        assert!(backs.under_way.is_empty() && backs.failures.is_empty());
+        assert_eq!(queue.left().repeated, 0);
+        backs.accepted_late(queue.id(), Offset::ZERO);
+    }
+}
+
 #[test]
 fn a_wished_delay_becomes_the_next_level_not_below_it() {
     let levels = [1, 5, 10, 30].map(Duration::from_secs);

@@ -179,7 +179,10 @@ impl<S: Outside> Group<S> {
                 report.abandoned.extend(running);
                 report.committed.extend(committed.map(|offset| (queue.clone(), offset)));
                 let repeated = (abandoned == 0 && left.repeated > 0).then(|| {
-                    format!("{} finished messages follow one that waits for its retry", left.repeated)
+                    format!(
+                        "{} finished messages wait for their retry, or follow one that does",
+                        left.repeated
+                    )
                 });
                 report.uncommitted.extend(failed.or(repeated).map(|why| (queue.clone(), why)));
             }

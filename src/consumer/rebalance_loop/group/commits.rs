@@ -62,7 +62,8 @@ impl<S: Outside> Group<S> {
     /// Nor are the offsets, if it is the one that keeps them.
     pub(super) fn disconnected(&mut self, address: &Arc<str>) {
         // One that is not in the route any more may be the keeper still, for all that this consumer has been told.
-        let was_keeper = || self.keepers.iter().find(|(_, keeper)| *keeper == address).map(|(name, _)| name.clone());
+        let was_keeper =
+            || self.keepers.iter().find(|(_, keeper)| *keeper == address).map(|(name, _)| name.clone());
         let Some(broker) = self.core.broker_name(address).or_else(was_keeper) else { return };
         let keeper = self.core.broker_address(&broker, Role::Any).map(|(keeper, _)| keeper);
         let keeps_offsets = keeper.as_ref() == Some(address) || self.keepers.get(&broker) == Some(address);
