@@ -284,11 +284,11 @@ run_tests() {
     [ $# -gt 0 ] || set -- --skip slow_
     out=$(mktemp)
     # In the background, for a shell acts on a signal only when what it waits for in the foreground has ended.
-    timeout -k 5 600 cargo test --test "$target" -- --test-threads=1 "$@" 2>&1 | tee "$out" &
+    timeout -k 5 900 cargo test --test "$target" -- --test-threads=1 "$@" 2>&1 | tee "$out" &
     wait $! || true
     counts=$(sed -n 's/^test result: .* \([0-9]*\) passed; \([0-9]*\) failed;.*/\1 passed, \2 failed/p' "$out")
     rm -f "$out"
-    # No result is a failure too, for instance after 10 minutes; so is a name that no test has.
+    # No result is a failure too, for instance after a quarter of an hour; so is a name that no test has.
     echo "${counts:=0 passed, 1 failed}"
     case $counts in
         "0 passed, "*) return 1 ;;

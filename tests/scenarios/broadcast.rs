@@ -3,9 +3,10 @@
 
 use super::java::{self, QUICK};
 use super::tally::Tally;
-use super::{SOON, Target, client, producer, send_numbers};
+use super::{SOON, Target, client, eventually, producer, send_numbers};
 use rocketmq_sync::consumer::LocalOffsets;
 use rocketmq_sync::{Client, ConsumeFrom, MessageModel, PushConsumer};
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -58,6 +59,8 @@ pub fn ours_takes_the_place_of_a_java_member(target: &dyn Target) {
         tally.assert_exactly(0..COUNT);
         assert_eq!(tally.duplicates(), 0);
     }
+    // Java writes its offsets every 5 s, and when it stops, which it does not put off for calls that have not quite ended.
+    eventually(SOON, "Java has written where it is", || written_by_java(java_place.path()) == COUNT);
     peer.stop();
     let report = member_beside_java.shutdown(SOON);
     assert!(report.is_clean(), "{report}");
@@ -70,6 +73,17 @@ pub fn ours_takes_the_place_of_a_java_member(target: &dyn Target) {
     assert!(report.is_clean(), "{report}");
     after.assert_exactly(COUNT..2 * COUNT);
     assert_eq!(after.duplicates(), 0);
+}
+
+/// The sum of the offsets in the file of a Java member, which is in folders by client and group below this one.
+fn written_by_java(place: &Path) -> u64 {
+    let below =
+        |place: &Path| fs::read_dir(place).into_iter().flatten().flatten().map(|entry| entry.path()).next();
+    let file = below(place).and_then(|client| below(&client)).map(|group| group.join("offsets.json"));
+    let text = file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
+    // {"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"orders"}:250}}: queues stand where JSON has texts.
+    let offsets = text.split("}:").skip(1);
+    offsets.filter_map(|rest| rest.split([',', '}']).next()?.trim().parse::<u64>().ok()).sum()
 }
 
 fn member(client: &Client, group: &str, topic: &str, place: &Path, tally: &Arc<Tally>) -> PushConsumer {
