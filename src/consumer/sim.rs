@@ -23,9 +23,12 @@
 mod broker;
 mod checks;
 mod core;
+mod deeds;
 mod disk;
+mod end;
 mod faults;
 mod in_order;
+mod inbox;
 mod ledger;
 mod locks;
 mod loops;
@@ -37,6 +40,7 @@ mod polling;
 mod rng;
 mod service;
 mod stretch;
+mod told;
 mod worker;
 mod world;
 

@@ -1,8 +1,7 @@
-//! Promise 4 and 5, at every step; and the end of a run: everything has moved.
+//! Promise 4 and 5, at every step.
 
-use super::core::RETRY_TOPIC;
 use super::member::{Doing, ForRebalance, Member, Worker};
-use super::world::{Happening, World};
+use super::world::World;
 use crate::client::Role;
 use crate::consumer::fetch::{Pause, State};
 use crate::consumer::outside::Outside;
@@ -102,96 +101,6 @@ impl World {
             Some(state) => format!("{state:?}"),
         }
     }
-
-    /// Nothing goes wrong from now on.
-    pub(super) fn calm_down(&mut self) {
-        self.quiet = Some(self.now);
-        self.note(|| "from now on nothing goes wrong".to_owned());
-        for number in 0..self.members.len() {
-            let now = self.now;
-            if let Some(member) = &mut self.members[number] {
-                member.links.iter_mut().for_each(|link| link.down_until = now);
-                member.core.fragile.set(0);
-                self.suspend(number, false);
-                self.resume(number);
-            }
-        }
-        for broker in &mut self.brokers {
-            broker.down_until = broker.down_until.min(self.now);
-        }
-        self.later(LOOK_EVERY, Happening::Settled);
-    }
-
-    /// Whether everything has been consumed and committed, and every queue has one owner.
-    pub(super) fn look_whether_settled(&mut self) {
-        let Some(since) = self.quiet else { return };
-        if self.live().is_empty() && self.has_room() {
-            self.join();
-        }
-        if self.is_consumed() {
-            if self.last_words {
-                self.over = true;
-                return;
-            }
-            self.last_words = true;
-            self.say_last_words();
-        }
-        if self.now - since > PATIENCE {
-            let standing = self.standing();
-            self.ledger.break_promise(4, || format!("not everything has moved:\n    {standing}"));
-        }
-        self.later(LOOK_EVERY, Happening::Settled);
-    }
-
-    /// One more message for each queue, to see that each moves.
-    fn say_last_words(&mut self) {
-        for broker in 0..self.brokers.len() {
-            for queue in 0..self.brokers[broker].queues.len() {
-                if self.brokers[broker].queues[queue].queue.topic() != RETRY_TOPIC {
-                    self.send_message(broker, queue, "a");
-                }
-            }
-        }
-    }
-
-    fn is_consumed(&mut self) -> bool {
-        if self.delayed > 0 || self.members.iter().flatten().any(|member| member.leaving.is_some()) {
-            return false;
-        }
-        for broker in 0..self.brokers.len() {
-            for queue in 0..self.brokers[broker].queues.len() {
-                let one = &self.brokers[broker].queues[queue];
-                let (max, committed, place) = (one.max(), self.stored(broker, queue), one.ledger);
-                let topic = one.queue.topic().to_owned();
-                let owners: Vec<u64> = self
-                    .members
-                    .iter()
-                    .flatten()
-                    .flat_map(|member| member.owned.values())
-                    .filter(|owned| *owned.queue() == one.queue && !owned.is_closed())
-                    .map(|owned| owned.id())
-                    .collect();
-                let [owner] = owners[..] else { return false };
-                if self.ledger.low(place) < max {
-                    return false;
-                }
-                if self.last_words && committed != Some(max) && topic != RETRY_TOPIC {
-                    // A member that did not know that it had lost the queue may have taken back what its owner had
-                    // committed, who commits again with the next message. And one that had finished messages which
-                    // the broker lost with its end may have left an offset that the queue has to grow up to. And a
-                    // program that commits has nothing to commit where nothing was ever stored and it began at the end.
-                    let began_at_end = self.plan.polled == Some(false)
-                        && committed.is_none()
-                        && self.ledger.start_of(owner) == max;
-                    if committed > Some(max) || began_at_end || self.ledger.may_mend(place, self.now) {
-                        self.send_message(broker, queue, "a");
-                    }
-                    return false;
-                }
-            }
-        }
-        true
-    }
 }
 
 /// Whether the group is about to make this generation anew, or to go on elsewhere.
@@ -212,7 +121,4 @@ fn is_high(load: &Load, queue: &ProcessQueue) -> bool {
 
 /// A call that has lasted longer may last for hours.
 const SHORT: Duration = Duration::from_millis(250);
-const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// Longer than every back-off, timeout and delay together.
-const PATIENCE: Duration = Duration::from_secs(300);
 const LONGEST_MESSAGE: usize = 250;

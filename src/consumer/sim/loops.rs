@@ -20,32 +20,7 @@ use crate::message::{MessageQueue, Subscription};
 use crate::protocol::ResponseCode;
 
 impl World {
-    pub(super) fn run_loop(&mut self, number: usize, which: Loop) {
-        let now = self.now;
-        let Some(member) = &mut self.members[number] else { return };
-        let (awake, stalled) = match which {
-            Loop::Pull => (&mut member.pull.awake, &mut member.pull.stalled),
-            Loop::Rebalance => (&mut member.rebalance.awake, &mut member.rebalance.stalled),
-            Loop::Control => (&mut member.control.awake, &mut member.control.stalled),
-            Loop::Lock => (&mut member.lock.awake, &mut member.lock.stalled),
-        };
-        if let Some(until) = *stalled
-            && now < until
-        {
-            *awake = true;
-            return self.at(until, Happening::Run(number, which));
-        }
-        *stalled = None;
-        *awake = false;
-        match which {
-            Loop::Pull => self.run_pull(number),
-            Loop::Rebalance => self.run_rebalance(number),
-            Loop::Control => self.run_control(number),
-            Loop::Lock => self.run_lock(number),
-        }
-    }
-
-    fn run_pull(&mut self, number: usize) {
+    pub(super) fn run_pull(&mut self, number: usize) {
         let most = 1 + self.rng.below(16);
         for _ in 0..most {
             let item = self.members[number].as_mut().and_then(|member| member.pull.items.pop_front());
@@ -159,7 +134,7 @@ impl World {
         owned.filter(|other| self.ledger.queue_of(*other) == queue).max().unwrap_or(id)
     }
 
-    fn run_rebalance(&mut self, number: usize) {
+    pub(super) fn run_rebalance(&mut self, number: usize) {
         for _ in 0..64 {
             let item = self.members[number].as_mut().and_then(|member| member.rebalance.items.pop_front());
             let Some(item) = item else { break };
@@ -224,7 +199,7 @@ impl World {
         self.answering = None;
     }
 
-    fn run_control(&mut self, number: usize) {
+    pub(super) fn run_control(&mut self, number: usize) {
         while let Some(item) = self.members[number].as_mut().and_then(|one| one.control.items.pop_front()) {
             self.control_item(number, item);
         }

@@ -10,6 +10,7 @@ use crossbeam_channel::Receiver;
 use super::broker::Reply;
 use super::core::{SimCore, Sink};
 use super::in_order::Ordered;
+use super::inbox::Inbox;
 use super::locks::ForLock;
 use super::polling::Program;
 use crate::client::{Beats, ConsumeStatus, Content, Notice, ShutdownReport};
@@ -64,21 +65,6 @@ pub(super) struct Member {
     pub(super) rebalance_due: Option<Instant>,
     pub(super) control_due: Option<Instant>,
     pub(super) lock_due: Option<Instant>,
-}
-
-/// What waits for a thread.
-pub(super) struct Inbox<T> {
-    pub(super) items: VecDeque<T>,
-    /// Its thread is about to run.
-    pub(super) awake: bool,
-    /// The machine gives it no time until then.
-    pub(super) stalled: Option<Instant>,
-}
-
-impl<T> Default for Inbox<T> {
-    fn default() -> Self {
-        Self { items: VecDeque::new(), awake: false, stalled: None }
-    }
 }
 
 pub(super) enum ForPull {
