@@ -96,11 +96,13 @@ impl Lease {
         Renewal::Regained { late, doubtful: self.is_doubtful() }
     }
 
-    /// Consumption may go on with the lock that was asked for then, unless the connection was lost once more.
+    /// Consumption may go on with the lock that was asked for then, unless it was lost meanwhile, or the connection once more.
     pub fn extend(&mut self, asked: Asked) {
+        if !self.is_wanted() {
+            return;
+        }
         let losses = asked.losses.max(self.asked.losses);
         self.asked = Asked { at: asked.at.max(self.asked.at), losses, ..asked };
-        self.lost = false;
     }
 
     /// The clock of [`Instant`] stands still while the machine sleeps, the broker's does not.
@@ -212,6 +214,8 @@ mod tests {
         assert!(!case.lease.is_wanted() && !case.is_valid_after(0));
         let asked = case.after(0);
         assert_eq!(case.lease.renewed(asked, asked.at), Renewal::Stale);
+        case.lease.extend(asked);
+        assert!(!case.is_valid_after(0), "it was decided to go on before that was known");
     }
 
     #[test]

@@ -161,6 +161,8 @@ impl<S: Outside> Locks<S> {
                     if mine.contains(process.queue()) {
                         self.granted(&process, asked, now);
                     } else {
+                        // At once: whoever decides what becomes of the queue may be late.
+                        process.lose_lease();
                         self.core.post_rebalance(RebalanceEvent::LockRefused(process.id()));
                     }
                 }

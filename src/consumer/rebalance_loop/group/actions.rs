@@ -13,6 +13,7 @@ use crate::consumer::outside::Outside;
 use crate::consumer::process_queue::{Limits, ProcessQueue};
 use crate::consumer::pull_consumer::Standing;
 use crate::consumer::pull_loop::PullEvent;
+use crate::consumer::rebalance_loop::RebalanceEvent;
 use crate::consumer::stats::{StartReason, Waiting};
 use crate::message::MessageQueue;
 
@@ -87,6 +88,7 @@ impl<S: Outside> Group<S> {
         let lease = former.as_ref().and_then(|process| process.lease());
         let lease = lease.or_else(|| self.granted(queue, &self.queues.get(queue)?.assignment));
         let doubtful = lease.as_ref().is_some_and(Lease::is_doubtful);
+        let lost = lease.as_ref().is_some_and(|lease| !lease.is_wanted());
         self.let_go(queue);
         let settings = self.core.settings();
         let in_order = settings.order.is_some();
@@ -124,6 +126,10 @@ impl<S: Outside> Group<S> {
         self.core.own(&process);
         if doubtful {
             self.core.renew_locks(queue.shared_broker_name());
+        }
+        if lost {
+            // What was posted of it is about the generation before, which nobody knows any more.
+            self.core.post_rebalance(RebalanceEvent::LockRefused(process.id()));
         }
         self.core.post_pull(PullEvent::Attach(self.core.clone(), process));
         self.core.emit(Event::Assigned { queue: queue.clone(), offset: start.wire(), reason });
