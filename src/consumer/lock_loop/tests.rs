@@ -48,10 +48,10 @@ fn a_queue_that_stopped_for_its_lock_at_the_last_moment_goes_on() {
 fn nothing_starts_once_a_renewal_was_refused() {
     let mut case = Case::new();
     Stub::push(&case.queue, 1);
-    let (broker, queues) = (case.queue.queue().shared_broker_name().clone(), vec![(case.queue.clone(), 0)]);
+    let (broker, queues) = (case.queue.queue().shared_broker_name().clone(), vec![case.queue.clone()]);
     case.locks.under_way.insert(1, UnderWay { broker, asked: case.asked, queues });
     case.locks.answered(1, || Ok(BTreeSet::new()));
-    assert_eq!(case.queue.take_in_order(1, case.asked.0, case.asked.1, &mut Vec::new()), Took::NoLock);
+    assert_eq!(case.queue.take_in_order(1, case.asked.at, case.asked.by_wall, &mut Vec::new()), Took::NoLock);
 }
 
 /// The queue may be wanted again by now, and locked by its new generation, of which this thread knows nothing.

@@ -1,20 +1,23 @@
 //! A model of a broker: queues, filters, offsets, members, held pulls, send-backs. It answers; when, and whether the
 //! answer arrives, is decided by the world.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::core::{BROKERS, RETRY_TOPIC};
-use super::locks::BrokerLocks;
+use super::locks::{BrokerLocks, Granted};
 use crate::consumer::answer::Pulled;
-use crate::message::{MessageQueue, Subscription, properties, tags};
+use crate::message::{Filter, MessageQueue, Subscription, properties, tags};
 use crate::protocol::headers::{ConsumerSendBack, PullMessage, SendMessage};
 use crate::protocol::{PullOffsets, ResponseCode, StoredMessage};
 
 /// One broker.
 pub(super) struct Broker {
     pub(super) number: usize,
+    /// Where it is, and where name servers say that it is.
+    pub(super) port: usize,
+    pub(super) registered: usize,
     pub(super) queues: Vec<Queue>,
     /// Where each stored message is: queue and offset, by its place in the log.
     log: Vec<(usize, i64)>,
@@ -68,8 +71,7 @@ pub(super) enum Reply {
     Members(Vec<usize>),
     Stored(Option<i64>),
     Offset(i64),
-    /// The queues that are the member's, and when it asked for them.
-    Locked(BTreeSet<MessageQueue>, Instant),
+    Locked(Granted),
 }
 
 /// What the answer to a pull is about, for the ledger.
@@ -130,6 +132,8 @@ impl Broker {
     pub(super) fn new(number: usize, now: Instant) -> Self {
         Self {
             number,
+            port: FIRST_PORT,
+            registered: FIRST_PORT,
             queues: Vec::new(),
             log: Vec::new(),
             subscriptions: BTreeMap::new(),
@@ -169,7 +173,11 @@ impl Broker {
 
     /// Answers a pull, or holds it (`None`).
     pub(super) fn pull(&mut self, header: &PullMessage, queue: usize, torn: bool) -> Option<Reply> {
-        let Some(subscription) = self.subscriptions.get(&header.topic) else {
+        let own = header.subscription.as_deref().map(|filter| {
+            let own = Subscription::parse(&*header.topic, &Filter::from(filter), header.sub_version);
+            Arc::new(own.expect("its member has parsed it"))
+        });
+        let Some(subscription) = own.as_ref().or_else(|| self.subscriptions.get(&header.topic)) else {
             return Some(Reply::Refused(ResponseCode::SUBSCRIPTION_NOT_EXIST));
         };
         if subscription.version < header.sub_version {
@@ -317,6 +325,8 @@ impl Queue {
     }
 }
 
+/// Where each broker is at first.
+pub(super) const FIRST_PORT: usize = 1;
 /// Where a message is stored, in a property, so that a copy says where it comes from.
 const AT: &str = "AT";
 const BROKER: &str = "BY";

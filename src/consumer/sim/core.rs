@@ -16,6 +16,7 @@ use crate::consumer::local::LocalStore;
 use crate::consumer::losses::{AllLosses, Losses};
 use crate::consumer::outside::{Outside, Request, Subscriptions};
 use crate::consumer::process_queue::ProcessQueue;
+use crate::consumer::pull_consumer::Assigned;
 use crate::consumer::pull_loop::PullEvent;
 use crate::consumer::rebalance_loop::RebalanceEvent;
 use crate::consumer::settings::Settings;
@@ -27,8 +28,8 @@ use crate::message::MessageQueue;
 /// The group of all members.
 pub(super) const GROUP: &str = "g";
 pub(super) const RETRY_TOPIC: &str = "%RETRY%g";
-/// Names and addresses of the brokers, by number.
-pub(super) const BROKERS: [(&str, &str); 2] = [("broker-a", "a:1"), ("broker-b", "b:1")];
+/// Names of the brokers, by number, and the hosts on which they are. Each time that one moves, its port changes.
+pub(super) const BROKERS: [(&str, &str); 2] = [("broker-a", "a"), ("broker-b", "b")];
 
 /// Where the outcome of a request goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +62,8 @@ pub(super) enum Deed {
     /// The connection ended between two looks at it.
     Cut(usize),
     RenewLocks(Arc<str>),
+    /// The program is to say where this queue begins.
+    Question(MessageQueue, u64),
 }
 
 /// One simulated consumer, as its deciding parts see it.
@@ -75,6 +78,10 @@ pub(super) struct SimCore {
     pub(super) local: Option<Arc<LocalStore>>,
     /// Of one that a program polls: whether what it got is committed without its word.
     pub(super) auto: Option<bool>,
+    /// The queues that the program has chosen, if it does.
+    pub(super) assigned: RefCell<Option<Assigned>>,
+    /// The program keeps its offsets itself.
+    pub(super) own_offsets: bool,
     /// What the program has paused.
     pub(super) paused: RefCell<BTreeSet<MessageQueue>>,
     totals: Totals,
@@ -99,6 +106,8 @@ pub(super) struct Seen {
     pub(super) subscriptions: Arc<Subscriptions>,
     pub(super) suspended: bool,
     pub(super) routes: BTreeMap<String, Vec<MessageQueue>>,
+    /// Where each broker is.
+    pub(super) ports: Vec<usize>,
     /// A mutant: the open connection to each broker counts as told.
     pub(super) credulous: Option<Vec<Option<u64>>>,
 }
@@ -117,6 +126,8 @@ impl SimCore {
             freed,
             local: None,
             auto: None,
+            assigned: RefCell::default(),
+            own_offsets: false,
             paused: RefCell::default(),
             totals: Totals::default(),
             told: Told::default(),
@@ -139,6 +150,15 @@ impl SimCore {
         self.deeds.borrow_mut().push(deed);
     }
 
+    /// Where this broker is, as far as this member knows.
+    pub(super) fn address(&self, broker: usize) -> Arc<str> {
+        address(broker, self.port(broker))
+    }
+
+    pub(super) fn port(&self, broker: usize) -> usize {
+        self.seen.borrow().ports[broker]
+    }
+
     fn brokers(&self) -> Vec<usize> {
         let seen = self.seen.borrow();
         let known = |name: &str| seen.routes.values().flatten().any(|queue| queue.broker_name() == name);
@@ -146,9 +166,18 @@ impl SimCore {
     }
 }
 
-/// The number of the broker there.
+/// The number of the broker that is there, or was.
 pub(super) fn broker_at(address: &str) -> usize {
-    BROKERS.iter().position(|(_, known)| *known == address).expect("only these brokers are ever named")
+    let host = address.split(':').next();
+    BROKERS.iter().position(|(_, known)| Some(*known) == host).expect("only these brokers are ever named")
+}
+
+pub(super) fn broker_named(name: &str) -> usize {
+    BROKERS.iter().position(|(known, _)| *known == name).expect("only these brokers are ever named")
+}
+
+pub(super) fn address(broker: usize, port: usize) -> Arc<str> {
+    format!("{}:{port}", BROKERS[broker].1).into()
 }
 
 impl Outside for SimCore {
@@ -174,21 +203,21 @@ impl Outside for SimCore {
         let seen = self.seen.borrow();
         let queues = seen.routes.get(topic)?;
         let queue = queues.get(self.rng.borrow_mut().below(queues.len()))?;
-        let (_, address) = BROKERS.iter().find(|(name, _)| *name == queue.broker_name())?;
-        Some((*address).into())
+        let broker = broker_named(queue.broker_name());
+        Some(address(broker, seen.ports[broker]))
     }
 
     fn broker_address(&self, name: &str, _: Role) -> Option<(Arc<str>, u64)> {
         let known = self.brokers().into_iter().find(|n| BROKERS[*n].0 == name)?;
-        Some((BROKERS[known].1.into(), 0))
+        Some((self.address(known), 0))
     }
 
     fn broker_name(&self, address: &str) -> Option<Arc<str>> {
-        self.brokers().into_iter().find(|n| BROKERS[*n].1 == address).map(|n| BROKERS[n].0.into())
+        self.brokers().into_iter().find(|n| *self.address(*n) == *address).map(|n| BROKERS[n].0.into())
     }
 
     fn masters(&self) -> Vec<(Arc<str>, Arc<str>)> {
-        self.brokers().into_iter().map(|n| (BROKERS[n].0.into(), BROKERS[n].1.into())).collect()
+        self.brokers().into_iter().map(|n| (BROKERS[n].0.into(), self.address(n))).collect()
     }
 
     fn told_on(&self, address: &str, topic: &str, version: i64) -> Option<u64> {
@@ -196,7 +225,10 @@ impl Outside for SimCore {
         if let Some(open) = &self.seen.borrow().credulous {
             return open.get(broker).copied().flatten();
         }
-        let told = self.told.told_on(address, GROUP, topic, version);
+        let told = match self.is_member() {
+            true => self.told.told_on(address, GROUP, topic, version),
+            false => self.told.heard_on(address),
+        };
         if told.is_some() && self.rng.borrow_mut().chance(self.fragile.get()) {
             self.told.connection_ended(address);
             self.note(Deed::Cut(broker));
@@ -230,6 +262,22 @@ impl Outside for SimCore {
 
     fn polled(&self) -> Option<bool> {
         self.auto
+    }
+
+    fn assigned(&self) -> Option<Assigned> {
+        self.assigned.borrow().clone()
+    }
+
+    fn is_member(&self) -> bool {
+        self.assigned.borrow().is_none()
+    }
+
+    fn has_own_offsets(&self) -> bool {
+        self.own_offsets
+    }
+
+    fn ask_program(&self, queue: &MessageQueue, epoch: u64) {
+        self.note(Deed::Question(queue.clone(), epoch));
     }
 
     fn is_paused(&self, queue: &MessageQueue) -> bool {

@@ -75,13 +75,18 @@ impl World {
             }
             Deed::Cut(broker) => self.cut(number, broker),
             Deed::RenewLocks(broker) => self.for_lock(number, ForLock::Renew(broker)),
+            Deed::Question(queue, epoch) => {
+                if let Some(program) = self.members[number].as_mut().and_then(|one| one.program.as_mut()) {
+                    program.questions.push((queue, epoch));
+                }
+            }
         }
     }
 
     /// A generation of a queue begins.
     fn owns(&mut self, number: usize, queue: Arc<ProcessQueue>) {
         let (id, start) = (queue.id(), queue.watermark().wire());
-        let place = self.ledger.number(queue.queue());
+        let place = self.ledger.place(number, queue.queue());
         self.ledger.begin(id, number, place, start, self.now);
         if self.plan.polled == Some(false) {
             self.ledger.is_by_hand(id);

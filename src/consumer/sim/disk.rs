@@ -1,4 +1,4 @@
-//! Broadcasting: one member at a time, and the disk that its offsets are on, which outlives it.
+//! Broadcasting: one member at a time on each machine, and the disks that their offsets are on, which outlive them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,6 +23,11 @@ impl Plan {
         let settings = Settings { message_model: MessageModel::Broadcasting, ..self.settings };
         Self { members: 1, most_members: 1, settings, ..self }
     }
+
+    /// The same on several machines.
+    pub(super) fn on_machines(self, machines: usize, members: usize) -> Self {
+        Self { machines, members, most_members: machines, ..self }
+    }
 }
 
 impl World {
@@ -32,12 +37,44 @@ impl World {
 
     /// Whether nobody stands in the way of one more member. One that keeps its offsets itself holds the file of them.
     pub(super) fn has_room(&self) -> bool {
-        !self.is_broadcasting() || self.members.iter().all(Option::is_none)
+        !self.is_broadcasting() || !self.free_machines().is_empty()
+    }
+
+    /// Machines on which no member runs.
+    fn free_machines(&self) -> Vec<usize> {
+        let present = || self.members.iter().enumerate().filter(|(_, member)| member.is_some());
+        let is_free = |machine: &usize| present().all(|(number, _)| self.ledger.home(number) != *machine);
+        (0..self.plan.machines).filter(is_free).collect()
+    }
+
+    /// Machines on which a member has run, and runs no more.
+    fn forsaken_machines(&self) -> Vec<usize> {
+        self.free_machines().into_iter().filter(|machine| self.ledger.is_home(*machine)).collect()
+    }
+
+    /// Where the next member runs.
+    pub(super) fn free_machine(&mut self) -> usize {
+        if self.plan.machines == 1 {
+            return 0;
+        }
+        let forsaken = self.forsaken_machines();
+        let choice = if self.quiet.is_some() { forsaken } else { self.free_machines() };
+        choice.get(self.rng.below(choice.len())).copied().unwrap_or_default()
+    }
+
+    /// Whether one more member is needed for everything to be consumed that has to be.
+    pub(super) fn lacks_a_member(&self) -> bool {
+        match self.is_broadcasting() {
+            true => !self.forsaken_machines().is_empty(),
+            false => self.live().is_empty(),
+        }
     }
 
     /// What a member that begins now finds.
-    pub(super) fn open_disk(&self) -> Option<Arc<LocalStore>> {
-        self.is_broadcasting().then(|| LocalStore::played(self.disk.clone()))
+    pub(super) fn open_disk(&self, machine: usize) -> Option<Arc<LocalStore>> {
+        let of_another = self.is(Mutant::FileOfAnother);
+        let machine = if of_another { (machine + 1) % self.plan.machines } else { machine };
+        self.is_broadcasting().then(|| LocalStore::played(self.disks[machine].clone()))
     }
 
     /// Begins to write what a member wants written, unless a write is under way.
@@ -68,11 +105,11 @@ impl World {
 
     /// Promise 1, where a file is written.
     fn check_write(&mut self, number: usize, write: &Write) {
-        let news: Vec<_> =
-            write.table.iter().filter(|(queue, to)| self.disk.get(*queue) != Some(*to)).collect();
+        let disk = self.disks[self.ledger.home(number)].clone();
+        let news: Vec<_> = write.table.iter().filter(|(queue, to)| disk.get(*queue) != Some(*to)).collect();
         for (queue, to) in news {
             self.note(|| format!("{number} writes {to} for {queue}"));
-            let place = self.ledger.number(queue);
+            let place = self.ledger.place(number, queue);
             let low = self.ledger.low(place);
             if to.wire() > low {
                 self.ledger.break_promise(1, || {
@@ -116,21 +153,22 @@ impl World {
 
     fn replace_file(&mut self, number: usize, table: Disk) {
         self.note(|| format!("the file of {number} holds {table:?}"));
-        let before = std::mem::replace(&mut self.disk, table);
-        let news: Vec<_> = self.disk.iter().filter(|(queue, to)| before.get(*queue) != Some(*to)).collect();
+        let disk = &mut self.disks[self.ledger.home(number)];
+        let before = std::mem::replace(disk, table);
+        let news: Vec<_> = disk.iter().filter(|(queue, to)| before.get(*queue) != Some(*to)).collect();
         for (queue, to) in news {
             self.next_call += 1;
-            let place = self.ledger.number(queue);
+            let place = self.ledger.place(number, queue);
             let before = before.get(queue).map(|offset| offset.wire());
             self.ledger.committed(number, place, self.next_call, to.wire(), before, self.now);
         }
     }
 
-    /// What is stored for a queue, wherever that is.
-    pub(super) fn stored(&self, broker: usize, queue: usize) -> Option<i64> {
+    /// What is stored for a queue, wherever that is: on a broker, or on this machine.
+    pub(super) fn stored(&self, machine: usize, broker: usize, queue: usize) -> Option<i64> {
         let queue = &self.brokers[broker].queues[queue];
         match self.is_broadcasting() {
-            true => self.disk.get(&queue.queue).map(|offset| offset.wire()),
+            true => self.disks[machine].get(&queue.queue).map(|offset| offset.wire()),
             false => queue.committed,
         }
     }
@@ -161,7 +199,8 @@ impl World {
 
     /// Somebody begins anew where the last one has ended.
     pub(super) fn maybe_begin_anew(&mut self) {
-        if self.is_broadcasting() && self.has_room() && self.rng.chance(500) {
+        let soon = if self.plan.machines > 1 { 150 } else { 500 };
+        if self.is_broadcasting() && self.has_room() && self.rng.chance(soon) {
             self.join();
         }
     }

@@ -29,7 +29,7 @@ impl World {
     /// Whether everything has been consumed and committed, and every queue has one owner.
     pub(super) fn look_whether_settled(&mut self) {
         let Some(since) = self.quiet else { return };
-        if self.live().is_empty() && self.has_room() {
+        if self.lacks_a_member() {
             self.join();
         }
         if self.is_consumed() {
@@ -62,37 +62,45 @@ impl World {
         if self.delayed > 0 || self.members.iter().flatten().any(|member| member.leaving.is_some()) {
             return false;
         }
+        let homes: Vec<usize> = (0..self.plan.machines).filter(|one| self.ledger.is_home(*one)).collect();
         for broker in 0..self.brokers.len() {
             for queue in 0..self.brokers[broker].queues.len() {
-                let one = &self.brokers[broker].queues[queue];
-                let (max, committed, place) = (one.max(), self.stored(broker, queue), one.ledger);
-                let topic = one.queue.topic().to_owned();
-                let owners: Vec<u64> = self
-                    .members
-                    .iter()
-                    .flatten()
-                    .flat_map(|member| member.owned.values())
-                    .filter(|owned| *owned.queue() == one.queue && !owned.is_closed())
-                    .map(|owned| owned.id())
-                    .collect();
-                let [owner] = owners[..] else { return false };
-                if self.ledger.low(place) < max {
-                    return false;
-                }
-                if self.last_words && committed != Some(max) && topic != RETRY_TOPIC {
-                    // A member that did not know that it had lost the queue may have taken back what its owner had
-                    // committed, who commits again with the next message. And one that had finished messages which
-                    // the broker lost with its end may have left an offset that the queue has to grow up to. And a
-                    // program that commits has nothing to commit where nothing was ever stored and it began at the end.
-                    let began_at_end = self.plan.polled == Some(false)
-                        && committed.is_none()
-                        && self.ledger.start_of(owner) == max;
-                    if committed > Some(max) || began_at_end || self.ledger.may_mend(place, self.now) {
-                        self.send_message(broker, queue, "a");
-                    }
+                if !homes.iter().all(|machine| self.is_consumed_on(*machine, broker, queue)) {
                     return false;
                 }
             }
+        }
+        true
+    }
+
+    fn is_consumed_on(&mut self, machine: usize, broker: usize, queue: usize) -> bool {
+        let one = &self.brokers[broker].queues[queue];
+        let (max, committed, place) = (one.max(), self.stored(machine, broker, queue), one.ledger + machine);
+        let is_retry = one.queue.topic() == RETRY_TOPIC;
+        let there = |number: &usize| self.ledger.home(*number) == machine;
+        let owners: Vec<u64> = (0..self.members.len())
+            .filter(there)
+            .filter_map(|number| self.members[number].as_ref())
+            .flat_map(|member| member.owned.values())
+            .filter(|owned| *owned.queue() == one.queue && !owned.is_closed())
+            .map(|owned| owned.id())
+            .collect();
+        let [owner] = owners[..] else { return false };
+        if self.ledger.low(place) < max {
+            return false;
+        }
+        if self.last_words && committed != Some(max) && !is_retry {
+            // A member that did not know that it had lost the queue may have taken back what its owner had committed,
+            // who commits again with the next message. And one that had finished messages which the broker lost with
+            // its end may have left an offset that the queue has to grow up to. And a program that commits has nothing
+            // to commit where it began at the end, and nothing was ever stored or its own offset said so.
+            let began_at_end = self.plan.polled == Some(false)
+                && (committed.is_none() || self.plan.own_offsets)
+                && self.ledger.start_of(owner) == max;
+            if committed > Some(max) || began_at_end || self.ledger.may_mend(place, self.now) {
+                self.send_message(broker, queue, "a");
+            }
+            return false;
         }
         true
     }
@@ -102,9 +110,10 @@ impl World {
         let mut lines = Vec::new();
         for broker in &self.brokers {
             for queue in &broker.queues {
-                let low = self.ledger.low(queue.ledger);
+                let places = queue.ledger..queue.ledger + self.plan.machines;
+                let low: Vec<i64> = places.map(|place| self.ledger.low(place)).collect();
                 lines.push(format!(
-                    "{}: {}..{}, committed {:?}, finished up to {low}",
+                    "{}: {}..{}, committed {:?}, finished up to {low:?}",
                     queue.queue,
                     queue.min,
                     queue.max(),

@@ -1,10 +1,12 @@
 //! What happens to a run: members that come and go, connections and brokers that fail, operators that interfere.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::bounded;
 
+use super::broker::FIRST_PORT;
 use super::broker::Message;
 use super::core::{BROKERS, RETRY_TOPIC, Seen, SimCore};
 use super::member::{ForControl, ForPull, ForRebalance, Leaving, Member};
@@ -43,6 +45,7 @@ enum Kind {
     Stall,
     Spurious,
     Locks,
+    Move,
 }
 
 const KINDS: [(u64, Kind); 18] = [
@@ -70,6 +73,8 @@ impl World {
     /// A member joins the group.
     pub(super) fn join(&mut self) {
         let number = self.members.len();
+        let machine = self.free_machine();
+        self.ledger.settles(machine);
         self.version += 1;
         let known = self.rng.chance(900);
         let mut subscriptions = Subscriptions::new();
@@ -79,6 +84,10 @@ impl World {
         if self.plan.has_retries() {
             subscriptions.insert(RETRY_TOPIC.into(), subscription(RETRY_TOPIC, "*", self.version));
         }
+        let choice = self.first_choice();
+        if let Some((_, chosen)) = &choice {
+            subscriptions.clone_from(chosen);
+        }
         let credulous = self.is(Mutant::PullBeforeHeartbeat).then(|| vec![None; self.brokers.len()]);
         let seen = Seen {
             base: self.base,
@@ -86,12 +95,15 @@ impl World {
             subscriptions: Arc::new(subscriptions),
             suspended: false,
             routes: Default::default(),
+            ports: vec![FIRST_PORT; self.brokers.len()],
             credulous,
         };
         let rng = Rng::new(self.rng.next());
         let mut core = SimCore::new(number, self.plan.settings.clone(), self.plan.cache, seen, rng);
-        core.local = self.open_disk();
+        core.local = self.open_disk(machine);
         core.auto = self.plan.polled;
+        core.assigned = RefCell::new(choice.map(|(choice, _)| choice));
+        core.own_offsets = self.plan.own_offsets;
         core.fragile.set(if self.quiet.is_some() { 0 } else { 3 });
         let member = Member::new(core, self.brokers.len(), self.now);
         self.note(|| format!("{number} joins"));
@@ -133,7 +145,8 @@ impl World {
         if self.quiet.is_some() {
             return;
         }
-        let kind = self.rng.weighted(&KINDS);
+        let moves = self.plan.moves && self.rng.chance(80);
+        let kind = if moves { Kind::Move } else { self.rng.weighted(&KINDS) };
         let live: Vec<usize> = self.live();
         let member = live.get(self.rng.below(live.len())).copied();
         let broker = self.rng.below(self.brokers.len());
@@ -143,6 +156,7 @@ impl World {
                     self.join();
                 }
             }
+            (Kind::Move, _) => self.move_broker(broker),
             (Kind::Restart, _) => self.restart(broker, false),
             (Kind::Crash, _) => self.restart(broker, true),
             (Kind::Save, _) => {
@@ -215,22 +229,27 @@ impl World {
     }
 
     pub(super) fn restart(&mut self, broker: usize, crashed: bool) {
+        self.begin_anew(broker, crashed);
+        for number in 0..self.members.len() {
+            self.cut(number, broker);
+        }
+    }
+
+    /// A broker ends and begins, without a word to those who are connected to it.
+    pub(super) fn begin_anew(&mut self, broker: usize, crashed: bool) {
         let down_for = self.rng.millis(20, 1500);
         self.note(|| format!("{} restarts, crashed: {crashed}", BROKERS[broker].0));
         // A reset that no pull has met is lost.
         let reset = self.brokers[broker].queues.iter().filter(|queue| queue.reset_to.is_some());
-        reset.for_each(|queue| self.ledger.went_back(queue.ledger));
+        reset.for_each(|queue| self.ledger.went_back_everywhere(queue.ledger));
         self.brokers[broker].restart(crashed, self.now + down_for);
-        self.brokers[broker].locks.forget(self.now);
+        self.brokers[broker].locks.forget();
         if crashed {
             for queue in 0..self.brokers[broker].queues.len() {
                 let place = self.brokers[broker].queues[queue].ledger;
-                self.ledger.went_back(place);
+                self.ledger.went_back_everywhere(place);
                 self.lose_the_end(broker, queue);
             }
-        }
-        for number in 0..self.members.len() {
-            self.cut(number, broker);
         }
     }
 
@@ -244,7 +263,7 @@ impl World {
         let max = queue.max();
         let kept = (max - lost as i64).max(queue.min);
         queue.messages.truncate(kept as usize);
-        self.ledger.excuse(queue.ledger, kept..max);
+        self.ledger.excuse_everywhere(queue.ledger, kept..max);
     }
 
     fn truncate(&mut self, broker: usize) {
@@ -254,7 +273,7 @@ impl World {
         queue.min += cut;
         let (name, min, place) = (queue.queue.clone(), queue.min, queue.ledger);
         self.note(|| format!("{name} begins at {min} now"));
-        self.ledger.excuse(place, 0..min);
+        self.ledger.excuse_everywhere(place, 0..min);
     }
 
     fn some_queue(&mut self, broker: usize) -> (usize, MessageQueue, Offset) {
@@ -268,8 +287,11 @@ impl World {
         let (queue, name, to) = self.some_queue(broker);
         self.note(|| format!("{name} is reset to {to} on the broker"));
         let place = self.brokers[broker].queues[queue].ledger;
-        self.ledger.excuse(place, 0..to.wire());
-        self.ledger.went_back(place);
+        if !self.is_broadcasting() {
+            // Of those, who meets it says so.
+            self.ledger.excuse(place, 0..to.wire());
+        }
+        self.ledger.went_back_everywhere(place);
         self.brokers[broker].queues[queue].reset_to = Some(to.wire());
         let held = std::mem::take(&mut self.brokers[broker].held);
         for one in held {
@@ -283,7 +305,7 @@ impl World {
     fn reset_by_members(&mut self, broker: usize) {
         let (_, name, to) = self.some_queue(broker);
         for number in 0..self.members.len() {
-            if let Some(core) = self.core(number) {
+            if let Some(core) = self.core(number).filter(|core| core.is_member()) {
                 let offsets = vec![(name.clone(), to)];
                 let event = RebalanceEvent::Reset { core, offsets };
                 self.for_rebalance(number, ForRebalance::Event(event));
@@ -306,7 +328,7 @@ impl World {
     /// As `PushConsumer::subscribe`.
     pub(super) fn subscribe(&mut self, number: usize, topic: &str) {
         let filter = self.filters[topic];
-        let Some(core) = self.core(number) else { return };
+        let Some(core) = self.core(number).filter(|core| core.is_member()) else { return };
         if core.subscription(topic).is_some_and(|known| known.expression == filter) {
             return;
         }
@@ -322,7 +344,7 @@ impl World {
     fn flicker(&mut self, number: usize) {
         let topics: Vec<String> = self.filters.keys().cloned().collect();
         let topic = topics[self.rng.below(topics.len())].clone();
-        let Some(core) = self.core(number) else { return };
+        let Some(core) = self.core(number).filter(|core| core.is_member()) else { return };
         self.note(|| format!("{number} unsubscribes {topic}"));
         Arc::make_mut(&mut core.seen.borrow_mut().subscriptions).remove(topic.as_str());
         self.subscriptions_changed(number);
@@ -393,6 +415,6 @@ impl World {
     }
 }
 
-fn subscription(topic: &str, filter: &str, version: i64) -> Arc<Subscription> {
+pub(super) fn subscription(topic: &str, filter: &str, version: i64) -> Arc<Subscription> {
     Arc::new(Subscription::parse(topic, &Filter::from(filter), version).expect("a plain filter"))
 }

@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use super::core::{BROKERS, broker_at};
+use super::core::SimCore;
 use super::member::{ForControl, ForPull, ForRebalance};
 use super::mutants::Mutant;
 use super::world::{Happening, Loop, World};
 use crate::client::Notice;
 use crate::consumer::losses;
+use crate::consumer::outside::Outside;
 use crate::consumer::rebalance_loop::RebalanceEvent;
 
 /// What waits for a thread.
@@ -50,13 +51,24 @@ impl World {
 
     pub(super) fn notice(&mut self, number: usize, notice: Notice) {
         if let Some(core) = self.core(number) {
-            if let Notice::Disconnected { address, .. } = &notice {
-                self.ledger.doubts_locks(number, BROKERS[broker_at(address)].0, self.now);
-            }
-            if !self.is(Mutant::LockLossNotNoticed) {
-                losses::look(&*core, &notice);
-            }
+            self.look_for_losses(number, &core, &notice);
             self.for_rebalance(number, ForRebalance::Event(RebalanceEvent::Notice(core, notice)));
+        }
+    }
+
+    /// Before anything else hears of it: what a broker has granted is not certain any more once its connection is lost, or
+    /// it has moved.
+    fn look_for_losses(&mut self, number: usize, core: &SimCore, notice: &Notice) {
+        let (broker, unnoticed) = match notice {
+            Notice::Disconnected { address, .. } => (core.broker_name(address), Mutant::LockLossNotNoticed),
+            Notice::BrokerMoved { name } => (Some(name.clone()), Mutant::MoveNotNoticed),
+            _ => return,
+        };
+        if let Some(broker) = broker {
+            self.ledger.doubts_locks(number, &broker, self.now);
+        }
+        if !self.is(unnoticed) {
+            losses::look(core, notice);
         }
     }
 

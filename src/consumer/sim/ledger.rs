@@ -16,7 +16,11 @@ use crate::message::MessageQueue;
 /// The books of one run.
 #[derive(Default)]
 pub(super) struct Ledger {
+    /// Each queue once for each machine whose members keep their offsets themselves, one after the other.
     pub(super) queues: Vec<Pages>,
+    machines: usize,
+    /// Where each member runs.
+    homes: Vec<usize>,
     generations: BTreeMap<u64, Generation>,
     /// Where a queue of a member was told to go on, until it does.
     targets: BTreeMap<(usize, usize), i64>,
@@ -24,6 +28,8 @@ pub(super) struct Ledger {
     followed: BTreeMap<u64, u64>,
     /// Where the program of a member wants to go on in a queue.
     sought: BTreeMap<(usize, usize), i64>,
+    /// What the program of a member has said of the start of a queue.
+    program_said: BTreeMap<(usize, usize), ProgramSaid>,
     /// Members and queues, with the life of the queue there, for which a broker had no stored offset.
     unstored: BTreeSet<(usize, usize, u64)>,
     /// Pulls without an answer, by tag.
@@ -44,6 +50,9 @@ pub(super) struct Ledger {
     /// The first promise that was broken.
     pub(super) broken: Option<String>,
 }
+
+/// In which life of the queue, and what: `None` if the program did not know.
+type ProgramSaid = (u64, Option<Option<i64>>);
 
 /// What became of the messages of one queue, whoever did it.
 pub(super) struct Pages {
@@ -118,11 +127,37 @@ fn advance(marks: &[bool], low: &mut i64, start: i64) -> i64 {
 }
 
 impl Ledger {
-    pub(super) fn add_queue(&mut self, queue: MessageQueue) -> usize {
-        self.queues.push(Pages { queue, finished: Vec::new(), low: 0 });
-        self.queues.len() - 1
+    /// Of members that run on so many machines, each of which has to get everything.
+    pub(super) fn new(machines: usize) -> Self {
+        Self { machines, ..Self::default() }
     }
 
+    pub(super) fn add_queue(&mut self, queue: &MessageQueue) {
+        for _ in 0..self.machines {
+            self.queues.push(Pages { queue: queue.clone(), finished: Vec::new(), low: 0 });
+        }
+    }
+
+    /// The next member runs there.
+    pub(super) fn settles(&mut self, machine: usize) {
+        self.homes.push(machine);
+    }
+
+    pub(super) fn home(&self, member: usize) -> usize {
+        self.homes.get(member).copied().unwrap_or_default()
+    }
+
+    /// Whether a member has ever run there.
+    pub(super) fn is_home(&self, machine: usize) -> bool {
+        self.homes.contains(&machine)
+    }
+
+    /// The number of a queue as this member has it.
+    pub(super) fn place(&self, member: usize, queue: &MessageQueue) -> usize {
+        self.number(queue) + self.home(member)
+    }
+
+    /// The number of a queue, on the first machine.
     pub(super) fn number(&self, queue: &MessageQueue) -> usize {
         self.queues
             .iter()
@@ -153,6 +188,11 @@ impl Ledger {
     /// Nobody has to consume these: the policy starts behind them, an operator skipped them, the broker lost them.
     pub(super) fn excuse(&mut self, queue: usize, offsets: std::ops::Range<i64>) {
         offsets.for_each(|offset| self.queues[queue].finish(offset));
+    }
+
+    /// The same on all machines.
+    pub(super) fn excuse_everywhere(&mut self, queue: usize, offsets: std::ops::Range<i64>) {
+        (queue..queue + self.machines).for_each(|queue| self.excuse(queue, offsets.clone()));
     }
 
     /// A generation begins.
@@ -319,7 +359,7 @@ impl Ledger {
 
     /// A member that owns this queue hears that the connection to its broker is lost: what was confirmed may be gone.
     pub(super) fn confirmation_is_doubtful(&mut self, member: usize, queue: &MessageQueue) {
-        let queue = self.number(queue);
+        let queue = self.place(member, queue);
         if let Some((_, word)) = self.arrived.get_mut(&(member, queue)) {
             *word = None;
         }
@@ -341,6 +381,11 @@ impl Ledger {
     /// The offset of a queue went back for a reason outside of its members.
     pub(super) fn went_back(&mut self, queue: usize) {
         self.fences.remove(&queue);
+    }
+
+    /// The same on all machines.
+    pub(super) fn went_back_everywhere(&mut self, queue: usize) {
+        (queue..queue + self.machines).for_each(|queue| self.went_back(queue));
     }
 
     /// A member asks for the stored offset.

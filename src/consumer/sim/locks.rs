@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::broker::Reply;
-use super::core::{BROKERS, SimCore, Sink};
+use super::core::{BROKERS, Sink};
 use super::ledger::Unlock;
-use super::member::{Doing, ForRebalance, Outcome};
+use super::member::{Doing, ForControl, ForRebalance, Outcome};
 use super::mutants::Mutant;
 use super::net::{Wire, Wired};
 use super::world::{Happening, Loop, World};
+use crate::client::Notice;
 use crate::consumer::outside::Request;
 use crate::consumer::rebalance_loop::RebalanceEvent;
 use crate::message::MessageQueue;
@@ -24,14 +25,21 @@ pub(super) enum ForLock {
     Answer(u64, Outcome),
 }
 
+/// What a broker says of the locks that a member asked for.
+#[derive(Debug, Clone)]
+pub(super) struct Granted {
+    pub(super) mine: BTreeSet<MessageQueue>,
+    pub(super) refused: BTreeSet<MessageQueue>,
+    /// When the member asked.
+    pub(super) asked: Instant,
+}
+
 /// What a broker knows of locks. Queues have their numbers of the ledger.
 #[derive(Default)]
 pub(super) struct BrokerLocks {
     held: BTreeMap<usize, Hold>,
-    /// When a restart lost all of them.
-    forgot: Option<Instant>,
-    /// When another member got a queue because its holder had not renewed its lock; by queue and holder.
-    lapsed: BTreeMap<(usize, usize), Instant>,
+    /// Who had the lock of a queue, did not give it back, and has not got it again; by queue and member.
+    lost: BTreeMap<(usize, usize), Loss>,
     /// Nobody gets a lock until then.
     busy_until: Option<Instant>,
 }
@@ -39,6 +47,14 @@ pub(super) struct BrokerLocks {
 struct Hold {
     member: usize,
     renewed: Instant,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Loss {
+    /// The broker has forgotten it.
+    Forgotten,
+    /// It was not renewed, and another member got it.
+    Lapsed,
 }
 
 impl BrokerLocks {
@@ -49,35 +65,40 @@ impl BrokerLocks {
                 if now <= hold.renewed + LIFE {
                     return false;
                 }
-                self.lapsed.insert((queue, hold.member), now);
+                self.lost.insert((queue, hold.member), Loss::Lapsed);
             }
             _ => {}
         }
+        self.lost.remove(&(queue, member));
         self.held.insert(queue, Hold { member, renewed: now });
         true
     }
 
     fn unlock(&mut self, queue: usize, member: usize) {
+        self.lost.remove(&(queue, member));
         if self.held.get(&queue).is_some_and(|hold| hold.member == member) {
             self.held.remove(&queue);
         }
     }
 
-    pub(super) fn forget(&mut self, now: Instant) {
-        self.held.clear();
-        self.forgot = Some(now);
+    pub(super) fn forget(&mut self) {
+        for (queue, hold) in std::mem::take(&mut self.held) {
+            self.lost.insert((queue, hold.member), Loss::Forgotten);
+        }
     }
 
     pub(super) fn holder(&self, queue: usize, now: Instant) -> Option<usize> {
         self.held.get(&queue).filter(|hold| now <= hold.renewed + LIFE).map(|hold| hold.member)
     }
 
-    pub(super) fn has_forgotten_since(&self, then: Instant) -> bool {
-        self.forgot.is_some_and(|at| at >= then)
+    /// Whether the member had the lock when the broker forgot it, and has not got it again.
+    pub(super) fn has_forgotten(&self, queue: usize, member: usize) -> bool {
+        self.lost.get(&(queue, member)) == Some(&Loss::Forgotten)
     }
 
-    pub(super) fn has_lapsed_since(&self, queue: usize, member: usize, then: Instant) -> bool {
-        self.lapsed.get(&(queue, member)).is_some_and(|at| *at >= then)
+    /// Whether the member has lost the lock, and did not give it back.
+    pub(super) fn has_lost(&self, queue: usize, member: usize) -> bool {
+        self.lost.contains_key(&(queue, member))
     }
 }
 
@@ -96,12 +117,21 @@ impl World {
     /// As the real loop, without waiting.
     pub(super) fn run_lock(&mut self, number: usize) {
         while let Some(item) = self.members[number].as_mut().and_then(|one| one.lock.items.pop_front()) {
-            if let ForLock::Answer(_, Ok(Reply::Locked(mine, asked))) = &item {
+            if let ForLock::Answer(_, Ok(Reply::Locked(Granted { mine, refused, asked }))) = &item {
                 self.ledger.renewed(number, mine, *asked);
+                self.ledger.refused(number, refused, *asked);
             }
+            let mutant = self.mutant;
             self.visit(number, |member| match (&mut member.locks, &item) {
                 (Some(locks), ForLock::Renew(broker)) => locks.wish(broker),
-                (Some(locks), ForLock::Answer(tag, outcome)) => locks.answered(*tag, || locked(outcome)),
+                (Some(locks), ForLock::Answer(tag, outcome)) => locks.answered(*tag, || match outcome {
+                    Ok(Reply::Locked(granted))
+                        if mutant == Some(Mutant::RefusalIgnored) && !granted.refused.is_empty() =>
+                    {
+                        Err("forgotten".to_owned())
+                    }
+                    outcome => locked(outcome),
+                }),
                 (None, _) => {}
             });
         }
@@ -130,15 +160,6 @@ impl World {
         }
     }
 
-    /// Another member has the queue, as this one is about to hear.
-    pub(super) fn look_for_refusal(&mut self, number: usize, event: &RebalanceEvent<SimCore>) {
-        if let RebalanceEvent::LockRefused(id) = event
-            && self.members[number].as_ref().is_some_and(|member| member.owned.contains_key(id))
-        {
-            self.ledger.refused(number, *id);
-        }
-    }
-
     /// 41.
     pub(super) fn lock(&mut self, call: u64, broker: usize, member: usize, body: &LockBatchRequest) -> Reply {
         let now = self.now;
@@ -146,14 +167,10 @@ impl World {
             return Reply::Refused(ResponseCode::SYSTEM_BUSY);
         }
         let locks = &mut self.brokers[broker].locks;
-        let mine: BTreeSet<MessageQueue> = body
-            .mq_set
-            .iter()
-            .filter(|queue| locks.lock(self.ledger.number(queue), member, now))
-            .cloned()
-            .collect();
-        self.note(|| format!("{} locks for {member}: {mine:?}", BROKERS[broker].0));
-        Reply::Locked(mine, self.calls.get(&call).map_or(now, |wired| wired.sent))
+        let all = body.mq_set.iter().cloned();
+        let (mine, refused) = all.partition(|queue| locks.lock(self.ledger.number(queue), member, now));
+        self.note(|| format!("{} locks for {member}: {mine:?}, and not {refused:?}", BROKERS[broker].0));
+        Reply::Locked(Granted { mine, refused, asked: self.calls.get(&call).map_or(now, |wired| wired.sent) })
     }
 
     /// 42.
@@ -252,12 +269,12 @@ impl World {
             return false;
         }
         self.next_call += 1;
-        let (call, now) = (self.next_call, self.now);
+        let (call, now, port) = (self.next_call, self.now, self.brokers[broker].port);
         let wire = Some(Wire::Consumer(Request::Commit(header.clone())));
         let (awaited, mute) = (false, true);
         self.calls.insert(
             call,
-            Wired { member: number, broker, link: 0, wire, sink, tag, awaited, mute, sent: now },
+            Wired { member: number, broker, port, link: 0, wire, sink, tag, awaited, mute, sent: now },
         );
         self.later(Duration::from_secs(1), Happening::Arrive(call));
         let soon = Duration::from_millis(1);
@@ -272,7 +289,7 @@ impl World {
         }
         let name = BROKERS[broker].0;
         let until = self.now + self.rng.millis(500, 75_000);
-        match self.rng.below(4) {
+        match self.rng.below(if self.plan.forgets_locks { 7 } else { 4 }) {
             0 => {
                 self.note(|| format!("{name} grants no locks"));
                 self.brokers[broker].locks.busy_until = Some(until);
@@ -289,9 +306,30 @@ impl World {
                     member.links[broker].down_until = until;
                 }
             }
-            _ => {
+            3 => {
                 self.restart(broker, false);
                 self.brokers[broker].down_until = until;
+            }
+            _ => self.forget_locks(number, broker),
+        }
+    }
+
+    /// A broker forgets its locks, as when an operator restarts their management, or another server takes its place
+    /// behind a proxy: no connection ends, and who had a lock hears of it with its next renewal.
+    fn forget_locks(&mut self, number: usize, broker: usize) {
+        self.note(|| format!("{} forgets its locks, and tells nobody", BROKERS[broker].0));
+        self.brokers[broker].locks.forget();
+        match self.rng.below(3) {
+            // Somebody may want what another one believes to have.
+            0 if self.live().len() < self.plan.most_members => self.join(),
+            1 => self.for_control(number, ForControl::Tell(Notice::ConsumerIdsChanged)),
+            _ => {}
+        }
+        if self.rng.chance(500) {
+            // Who has it does not hear in time that others want it.
+            let until = self.now + self.rng.millis(100, 8000);
+            if let Some(member) = &mut self.members[number] {
+                member.rebalance.stalled = Some(until);
             }
         }
     }
@@ -300,7 +338,7 @@ impl World {
 /// The queues that are the member's, as the real loops read the answer.
 pub(super) fn locked(outcome: &Outcome) -> Result<BTreeSet<MessageQueue>, String> {
     match outcome {
-        Ok(Reply::Locked(mine, _)) => Ok(mine.clone()),
+        Ok(Reply::Locked(granted)) => Ok(granted.mine.clone()),
         other => Err(format!("{other:?}")),
     }
 }

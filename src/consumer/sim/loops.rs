@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::broker::{Covered, Queue, Reply};
-use super::core::{BROKERS, GROUP, Sink, broker_at};
+use super::core::{BROKERS, GROUP, Sink, address, broker_at};
 use super::locks::locked;
 use super::member::{ForControl, ForPull, ForRebalance, Member, Outcome, Question, Route};
 use super::mutants::Mutant;
@@ -144,8 +144,9 @@ impl World {
                 }
                 ForRebalance::Event(RebalanceEvent::Polled(core, wish)) => self.grant(number, core, wish),
                 ForRebalance::Event(event) => {
-                    self.look_for_refusal(number, &event);
-                    self.visit(number, |member| member.groups.handle(event));
+                    if !self.look_for_move(number, &event) {
+                        self.visit(number, |member| member.groups.handle(event));
+                    }
                 }
                 ForRebalance::Answer(tag, outcome) => self.rebalance_answered(number, tag, &outcome),
             }
@@ -177,17 +178,17 @@ impl World {
         member.core.seen.borrow_mut().now = self.now;
         let ledger = &mut self.ledger;
         member.groups.answered(tag, |request| {
-            if let (Request::Lock { .. }, Ok(Reply::Locked(mine, asked))) = (request, outcome) {
-                ledger.renewed(number, mine, *asked);
+            if let (Request::Lock { .. }, Ok(Reply::Locked(granted))) = (request, outcome) {
+                ledger.renewed(number, &granted.mine, granted.asked);
             }
             if let Request::Ask { queue, epoch, ask } = request {
                 said = said_by(*ask, *epoch, outcome);
                 match said {
                     Some(Said { ask: Ask::Stored, offset: Some(held), .. }) => {
-                        ledger.confirmed(number, ledger.number(queue), held);
+                        ledger.confirmed(number, ledger.place(number, queue), held);
                     }
                     Some(Said { ask: Ask::Stored, offset: None, .. }) => {
-                        ledger.nothing_stored(number, ledger.number(queue), *epoch);
+                        ledger.nothing_stored(number, ledger.place(number, queue), *epoch);
                     }
                     _ => {}
                 }
@@ -218,9 +219,8 @@ impl World {
         }
     }
 
-    /// A member has heard that a connection is lost. What it owns may not be stored any more.
-    pub(super) fn confirmations_are_doubtful(&mut self, number: usize, address: &str) {
-        let broker = BROKERS[broker_at(address)].0;
+    /// A member has heard that the connection to this broker is lost. What it owns may not be stored any more.
+    pub(super) fn confirmations_are_doubtful(&mut self, number: usize, broker: &str) {
         for owned in self.members[number].iter().flat_map(|member| member.owned.values()) {
             if owned.queue().broker_name() == broker {
                 self.ledger.confirmation_is_doubtful(number, owned.queue());
@@ -232,22 +232,20 @@ impl World {
         let now = self.now;
         let Some(member) = &mut self.members[number] else { return };
         match item {
-            ForControl::Up(broker) => {
-                member.beats.linked(&BROKERS[broker].1.into(), now);
-                let (name, address) = BROKERS[broker];
-                self.notice(number, Notice::BrokerUp { name: name.into(), address: address.into() });
+            ForControl::Up(broker, address) => {
+                member.beats.linked(&address, now);
+                self.notice(number, Notice::BrokerUp { name: BROKERS[broker].0.into(), address });
             }
-            ForControl::Down(broker) => {
-                let address: Arc<str> = BROKERS[broker].1.into();
+            ForControl::Down(address) => {
                 member.beats.lost(&address, now);
                 if self.is(Mutant::LossNotNoticed) {
-                    self.confirmations_are_doubtful(number, &address);
+                    self.confirmations_are_doubtful(number, BROKERS[broker_at(&address)].0);
                 } else {
                     self.notice(number, Notice::Disconnected { address, error: "cut".into() });
                 }
             }
             ForControl::Heartbeat(None) => member.beats.want_all(now),
-            ForControl::Heartbeat(Some(broker)) => member.beats.want(&BROKERS[broker].1.into(), now),
+            ForControl::Heartbeat(Some(broker)) => member.beats.want(&member.core.address(broker), now),
             ForControl::Tell(notice) => self.notice(number, notice),
             ForControl::Route(topic, route) => self.route_came(number, &topic, route),
             ForControl::Answer(tag, outcome) => self.control_answered(number, tag, &outcome),
@@ -256,18 +254,19 @@ impl World {
 
     fn route_came(&mut self, number: usize, topic: &str, route: Route) {
         let now = self.now;
-        let Some(member) = &mut self.members[number] else { return };
         match route {
             Route::Failed => self.notice(number, Notice::RouteFailed(topic.into())),
             Route::Missing => self.notice(number, Notice::RouteMissing(topic.into())),
-            Route::Found(queues) => {
+            Route::Found(queues, ports) => {
+                self.leave_former_addresses(number, &queues, &ports);
+                let Some(member) = &mut self.members[number] else { return };
                 let core = member.core.clone();
                 let mut seen = core.seen.borrow_mut();
                 let changed = seen.routes.insert(topic.to_owned(), queues.clone()) != Some(queues);
                 let known = |name: &str| seen.routes.values().flatten().any(|one| one.broker_name() == name);
                 if member.leaving.as_ref().is_none_or(|leaving| !leaving.said_goodbye) {
-                    let brokers = BROKERS.iter().filter(|(name, _)| known(name));
-                    member.beats.set_brokers(brokers.map(|(_, address)| (*address).into()), now);
+                    let brokers = (0..seen.ports.len()).filter(|broker| known(BROKERS[*broker].0));
+                    member.beats.set_brokers(brokers.map(|broker| address(broker, seen.ports[broker])), now);
                 }
                 if changed {
                     self.notice(number, Notice::RouteChanged(topic.into()));
@@ -278,30 +277,32 @@ impl World {
 
     fn send_heartbeat(&mut self, number: usize, broker: usize) {
         let Some(member) = &mut self.members[number] else { return };
-        let address: Arc<str> = BROKERS[broker].1.into();
+        let address = member.core.address(broker);
         let subscriptions = member.core.subscriptions();
         let topics = subscriptions.iter().map(|(topic, one)| (topic.to_string(), one.version)).collect();
         let mut content = Content::default();
-        content.consumers.insert(GROUP.to_owned(), topics);
+        let is_member = member.core.is_member();
+        if is_member {
+            content.consumers.insert(GROUP.to_owned(), topics);
+        }
         let connection = member.core.told.connection(&address);
         let tag = member.next_question;
         member.next_question += 1;
-        let wire = Wire::Heartbeat(subscriptions.values().cloned().collect());
+        let wire = Wire::Heartbeat(is_member.then(|| subscriptions.values().cloned().collect()));
         self.send(number, broker, wire, Sink::Control, tag);
         let Some(member) = &mut self.members[number] else { return };
         let link = member.links[broker].number;
-        let question = Question::Heartbeat { broker, link, connection, content: Arc::new(content) };
+        let question = Question::Heartbeat { broker, address, link, connection, content: Arc::new(content) };
         member.questions.insert(tag, question);
     }
 
     fn control_answered(&mut self, number: usize, tag: u64, outcome: &Outcome) {
         let now = self.now;
         let Some(member) = &mut self.members[number] else { return };
-        let Some(Question::Heartbeat { broker, connection, content, .. }) = member.questions.remove(&tag)
+        let Some(Question::Heartbeat { address, connection, content, .. }) = member.questions.remove(&tag)
         else {
             return;
         };
-        let address: Arc<str> = BROKERS[broker].1.into();
         let beaten = match outcome {
             Ok(Reply::Done) => match member.core.told.acknowledged(&address, connection, &content) {
                 Some(_) => Beaten::Acknowledged,
@@ -312,6 +313,10 @@ impl World {
         };
         member.beats.answered(&address, beaten, now);
         self.note(|| format!("{number}: heartbeat to {address}: {beaten:?}"));
+        if self.plan.moves && outcome.is_err() {
+            // Who does not answer may have moved.
+            self.ask_routes(number);
+        }
         if beaten == Beaten::Acknowledged {
             self.notice(number, Notice::Heartbeaten { address });
         }
@@ -329,11 +334,14 @@ impl World {
         member.locks = None;
         member.beats.set_brokers([], now);
         member.ready.clear();
-        let told: Vec<usize> =
-            (0..member.links.len()).filter(|broker| member.core.told.knows(BROKERS[*broker].1)).collect();
+        let told: Vec<usize> = (0..member.links.len())
+            .filter(|broker| member.core.told.knows(&member.core.address(*broker)))
+            .collect();
+        // Whoever is no member has nobody to say it to.
+        let told = if member.core.is_member() { told } else { Vec::new() };
         for broker in told {
             let Some(member) = &mut self.members[number] else { return };
-            member.core.told.forget_group(BROKERS[broker].1, MemberKind::Consumer, GROUP);
+            member.core.told.forget_group(&member.core.address(broker), MemberKind::Consumer, GROUP);
             let tag = member.next_question;
             member.next_question += 1;
             member.questions.insert(tag, Question::Goodbye);
@@ -341,13 +349,14 @@ impl World {
         }
         let clean = report.is_some_and(ShutdownReport::is_clean);
         self.note(|| format!("{number} says goodbye, {report:?}"));
-        if clean {
+        // Who keeps offsets itself says what comes again.
+        if clean && !self.plan.own_offsets {
             let mut stored = Vec::new();
             for (at, broker) in self.brokers.iter().enumerate() {
                 // A reset that no pull has met yet may be forgotten with the next restart, and may not.
                 let of = |(n, queue): (usize, &Queue)| {
                     let least = |stored: i64| queue.reset_to.map_or(stored, |to| to.min(stored));
-                    (queue.queue.clone(), self.stored(at, n).map(least))
+                    (queue.queue.clone(), self.stored(self.ledger.home(number), at, n).map(least))
                 };
                 stored.extend(broker.queues.iter().enumerate().map(of));
             }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
-use super::broker::Reply;
+use super::broker::{FIRST_PORT, Reply};
 use super::core::{SimCore, Sink};
 use super::in_order::Ordered;
 use super::inbox::Inbox;
@@ -79,8 +79,8 @@ pub(super) enum ForRebalance {
 }
 
 pub(super) enum ForControl {
-    Up(usize),
-    Down(usize),
+    Up(usize, Arc<str>),
+    Down(Arc<str>),
     Answer(u64, Outcome),
     Heartbeat(Option<usize>),
     Tell(Notice),
@@ -89,20 +89,23 @@ pub(super) enum ForControl {
 
 /// What a name server said.
 pub(super) enum Route {
-    Found(Vec<MessageQueue>),
+    /// The queues, and where each broker is.
+    Found(Vec<MessageQueue>, Vec<usize>),
     Missing,
     Failed,
 }
 
 /// What the control loop has asked.
 pub(super) enum Question {
-    Heartbeat { broker: usize, link: u64, connection: u64, content: Arc<Content> },
+    Heartbeat { broker: usize, address: Arc<str>, link: u64, connection: u64, content: Arc<Content> },
     Goodbye,
 }
 
 /// The connection to one broker.
 pub(super) struct Link {
     pub(super) number: u64,
+    /// Where it leads, or led.
+    pub(super) port: usize,
     pub(super) up: bool,
     pub(super) down_until: Instant,
 }
@@ -155,7 +158,7 @@ impl Member {
         let workers: Vec<Worker> = (0..threads).map(worker).collect();
         *core.slots.borrow_mut() = workers.iter().map(|worker| worker.slot.clone()).collect();
         let needs_locks = core.settings().order.as_ref().is_some_and(|order| order.locks);
-        let link = |_| Link { number: 0, up: false, down_until: now };
+        let link = |_| Link { number: 0, port: FIRST_PORT, up: false, down_until: now };
         Self {
             fetching: Fetching { pulls: Pulls::new(Sink::Pulls), backs: SendBacks::new(Sink::Backs) },
             groups: Groups::new(Sink::Rebalance),

@@ -43,6 +43,10 @@ pub(super) enum Mutant {
     WrittenBeforeListener,
     /// A broadcasting member does not wait for the disk.
     WriteNotAwaited,
+    /// A broadcasting member finds the offsets of another one.
+    FileOfAnother,
+    /// Broadcasting members share the queues.
+    BroadcastIsShared,
     /// With automatic commits, what a program has just got counts as done.
     AllowedAtOnce,
     /// What was fetched and not handed out is committed.
@@ -51,12 +55,20 @@ pub(super) enum Mutant {
     HandedOutIsForgotten,
     /// After a seek, the answer to the pull before it counts.
     SeekIgnoresPull,
+    /// A program that chooses other queues is not heard.
+    AssignForgotten,
+    /// A program that does not know where a queue begins counts as one that has no offset of it.
+    FailedStartIsNone,
     /// Locks are not renewed.
     LockNotRenewed,
     /// A lock is believed in for ever.
     BeliefNeverEnds,
     /// The lock of a broker whose connection was lost is believed in.
     LockLossNotNoticed,
+    /// A refused renewal is not heeded.
+    RefusalIgnored,
+    /// Nobody hears that a broker has moved.
+    MoveNotNoticed,
     /// A queue is unlocked while its listener runs.
     UnlockedBeforeListener,
     /// A queue is unlocked before its offset is stored.
@@ -69,14 +81,21 @@ impl Mutant {
     /// In which mode it shows.
     pub(super) fn mode(self) -> Mode {
         match self {
-            Self::WrittenBeforeListener | Self::WriteNotAwaited => Mode::Broadcasting,
+            Self::WrittenBeforeListener
+            | Self::WriteNotAwaited
+            | Self::FileOfAnother
+            | Self::BroadcastIsShared => Mode::Broadcasting,
             Self::AllowedAtOnce
             | Self::FetchedIsCommitted
             | Self::HandedOutIsForgotten
-            | Self::SeekIgnoresPull => Mode::Polled,
+            | Self::SeekIgnoresPull
+            | Self::AssignForgotten
+            | Self::FailedStartIsNone => Mode::Polled,
             Self::LockNotRenewed
             | Self::BeliefNeverEnds
             | Self::LockLossNotNoticed
+            | Self::RefusalIgnored
+            | Self::MoveNotNoticed
             | Self::UnlockedBeforeListener
             | Self::UnlockedBeforeCommit
             | Self::SuspendedIsPassed => Mode::InOrder,
@@ -181,6 +200,16 @@ fn finds_that_a_write_is_not_awaited() {
 }
 
 #[test]
+fn finds_that_a_member_has_the_local_offsets_of_another() {
+    found(Mutant::FileOfAnother, &[1]);
+}
+
+#[test]
+fn finds_that_broadcasting_members_share_queues() {
+    found(Mutant::BroadcastIsShared, &[4]);
+}
+
+#[test]
 fn finds_that_messages_are_committed_while_a_program_works_on_them() {
     found(Mutant::AllowedAtOnce, &[1]);
 }
@@ -198,4 +227,14 @@ fn finds_that_a_queue_made_anew_forgets_what_was_handed_out() {
 #[test]
 fn finds_that_a_seek_ignores_a_pull_in_flight() {
     found(Mutant::SeekIgnoresPull, &[1, 2, 3]);
+}
+
+#[test]
+fn finds_that_queues_are_read_that_a_program_has_given_up() {
+    found(Mutant::AssignForgotten, &[3]);
+}
+
+#[test]
+fn finds_that_a_failed_look_up_of_a_start_is_taken_as_none() {
+    found(Mutant::FailedStartIsNone, &[2]);
 }

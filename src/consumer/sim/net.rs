@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::broker::Reply;
-use super::core::{BROKERS, GROUP, Sink};
+use super::core::{BROKERS, GROUP, Sink, address};
 use super::locks::ForLock;
 use super::member::{ForControl, ForPull, ForRebalance, Member, Outcome, Question};
 use super::world::{Happening, World};
-use crate::consumer::outside::Request;
+use crate::consumer::outside::{Outside, Request};
 use crate::consumer::pulls::generation;
 use crate::message::Subscription;
 use crate::protocol::ResponseCode;
@@ -17,7 +17,8 @@ use crate::protocol::headers::PullMessage;
 /// What goes to a broker.
 pub(super) enum Wire {
     Consumer(Request),
-    Heartbeat(Vec<Arc<Subscription>>),
+    /// With what is subscribed, from a member of the group.
+    Heartbeat(Option<Vec<Arc<Subscription>>>),
     Goodbye,
 }
 
@@ -25,6 +26,8 @@ pub(super) enum Wire {
 pub(super) struct Wired {
     pub(super) member: usize,
     pub(super) broker: usize,
+    /// Where that is.
+    pub(super) port: usize,
     pub(super) link: u64,
     /// Until it arrives.
     pub(super) wire: Option<Wire>,
@@ -55,8 +58,9 @@ impl World {
         self.next_call += 1;
         let call = self.next_call;
         let is_pull = matches!(wire, Wire::Consumer(Request::Pull(..)));
-        let lost = self.quiet.is_none() && self.rng.chance(self.plan.drop);
-        let arrives = !lost || self.rng.chance(500);
+        let at_nobody = self.is_left(number, broker);
+        let lost = at_nobody || self.quiet.is_none() && self.rng.chance(self.plan.drop);
+        let arrives = !lost || !at_nobody && self.rng.chance(500);
         if lost {
             let timeout = if is_pull { PULL_TIMEOUT } else { REQUEST_TIMEOUT };
             self.later(timeout, Happening::Expire(call));
@@ -68,6 +72,7 @@ impl World {
         let wired = Wired {
             member: number,
             broker,
+            port: self.brokers[broker].port,
             link,
             wire: Some(wire),
             sink,
@@ -89,25 +94,31 @@ impl World {
 
     /// The number of the open connection; opens one if the broker can be reached.
     fn connection(&mut self, number: usize, broker: usize) -> Option<u64> {
-        let (now, down_until) = (self.now, self.brokers[broker].down_until);
+        let (now, down_until, port) = (self.now, self.brokers[broker].down_until, self.brokers[broker].port);
         let member = self.members[number].as_mut()?;
         let link = &mut member.links[broker];
         if !link.up {
-            if now < link.down_until.max(down_until) {
+            if now < link.down_until.max(down_until) || member.core.port(broker) != port {
                 return None;
             }
             self.next_link += 1;
             link.number = self.next_link;
-            link.up = true;
-            let opened = link.number;
-            member.core.told.connection_began(&BROKERS[broker].1.into(), opened);
+            (link.up, link.port) = (true, port);
+            let (opened, address) = (link.number, address(broker, port));
+            member.core.told.connection_began(&address, opened);
             if let Some(open) = &mut member.core.seen.borrow_mut().credulous {
                 open[broker] = Some(opened);
             }
-            self.for_control(number, ForControl::Up(broker));
+            self.for_control(number, ForControl::Up(broker, address));
             return Some(opened);
         }
         Some(link.number)
+    }
+
+    /// Whether the broker is somewhere else than where the open connection leads.
+    fn is_left(&self, number: usize, broker: usize) -> bool {
+        let member = self.members[number].as_ref();
+        member.is_some_and(|member| member.links[broker].port != self.brokers[broker].port)
     }
 
     fn transit(&mut self) -> Duration {
@@ -159,7 +170,11 @@ impl World {
         let queue = self.place(broker, &header.topic, header.queue_id);
         let Some(member) = &self.members[number] else { return };
         let told = member.acknowledged[broker].as_ref().and_then(|topics| topics.get(&header.topic));
-        let is_told = told.is_some_and(|told| *told >= version);
+        // Who brings its filter along need not be known, but has to have a connection that is.
+        let is_told = match member.core.is_member() {
+            true => told.is_some_and(|told| *told >= version),
+            false => member.acknowledged[broker].is_some() && header.subscription.is_some(),
+        };
         let expected = member.expected.get(&id).copied();
         if !is_told {
             self.ledger.break_promise(12, || {
@@ -186,11 +201,12 @@ impl World {
     pub(super) fn arrive(&mut self, id: u64) {
         let Some(call) = self.calls.get_mut(&id) else { return };
         let Some(wire) = call.wire.take() else { return };
-        let (broker, member, link, awaited) = (call.broker, call.member, call.link, call.awaited);
+        let (broker, port, member, link, awaited) =
+            (call.broker, call.port, call.member, call.link, call.awaited);
         if !awaited {
             self.calls.remove(&id);
         }
-        if self.now < self.brokers[broker].down_until {
+        if self.now < self.brokers[broker].down_until || port != self.brokers[broker].port {
             return;
         }
         let refused = self.quiet.is_none() && self.rng.chance(self.plan.refuse);
@@ -260,12 +276,13 @@ impl World {
         link.down_until = if self.quiet.is_some() { self.now } else { self.now + down_for };
         let old = link.number;
         member.acknowledged[broker] = None;
-        member.core.told.connection_ended(BROKERS[broker].1);
+        let address = address(broker, link.port);
+        member.core.told.connection_ended(&address);
         if let Some(open) = &mut member.core.seen.borrow_mut().credulous {
             open[broker] = None;
         }
         self.note(|| format!("{number} loses its connection to {}", BROKERS[broker].0));
-        self.for_control(number, ForControl::Down(broker));
+        self.for_control(number, ForControl::Down(address));
         self.lose_calls(number, broker);
         let noticed = self.rng.millis(0, 300);
         self.later(noticed, Happening::Closed(broker, number, old));
@@ -309,6 +326,6 @@ impl Member {
 const REFUSALS: [ResponseCode; 3] =
     [ResponseCode::SYSTEM_BUSY, ResponseCode::SYSTEM_ERROR, ResponseCode::FLOW_CONTROL];
 /// As the real ones.
-const PULL_TIMEOUT: Duration = Duration::from_secs(30);
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
+pub(super) const PULL_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 const COMMIT: i32 = 1;

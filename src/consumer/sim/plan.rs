@@ -46,7 +46,17 @@ pub(super) struct Plan {
     pub(super) settings: Settings,
     /// Programs poll: whether what they get is committed without their word.
     pub(super) polled: Option<bool>,
+    /// They choose their queues themselves.
+    pub(super) assigns: bool,
+    /// They keep their offsets themselves.
+    pub(super) own_offsets: bool,
     pub(super) cache: usize,
+    /// Broadcasting: where members may run, one on each at a time.
+    pub(super) machines: usize,
+    /// Brokers move.
+    pub(super) moves: bool,
+    /// In order: brokers forget locks while their connections stay.
+    pub(super) forgets_locks: bool,
 }
 
 impl Plan {
@@ -89,6 +99,11 @@ impl Plan {
             cache: if rng.chance(300) { rng.between(300, 3000) as usize } else { 1 << 20 },
             settings: settings(rng),
             polled: None,
+            assigns: false,
+            own_offsets: false,
+            machines: 1,
+            moves: false,
+            forgets_locks: false,
         };
         match mode.unwrap_or(any) {
             Mode::Concurrent => plan,
@@ -96,6 +111,20 @@ impl Plan {
             Mode::Broadcasting => plan.broadcasting(),
             Mode::Polled => plan.polled(rng.chance(400)),
         }
+    }
+
+    /// Decides with a stream of its own what else there is in this run.
+    pub(super) fn widen(mut self, rng: &mut Rng) -> Self {
+        self.forgets_locks = rng.chance(400) && self.settings.order.is_some();
+        let machines = rng.between(2, 3);
+        let members = rng.between(1, machines);
+        if rng.chance(600) && self.settings.is_broadcasting() {
+            self = self.on_machines(machines as usize, members as usize);
+        }
+        self.assigns = rng.chance(500) && self.polled.is_some();
+        self.own_offsets = rng.chance(400) && self.polled.is_some();
+        self.moves = rng.chance(250);
+        self
     }
 }
 

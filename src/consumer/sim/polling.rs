@@ -9,13 +9,15 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded, unbounded};
 
-use super::core::{BROKERS, SimCore};
+use super::core::BROKERS;
 use super::member::ForRebalance;
 use super::mutants::Mutant;
 use super::plan::Plan;
 use super::world::{Happening, World};
 use crate::consumer::offset::Offset;
+use crate::consumer::outside::Outside;
 use crate::consumer::process_queue::{HandedOut, ProcessQueue};
+use crate::consumer::pull_consumer::Assigned;
 use crate::consumer::pull_loop::PullEvent;
 use crate::consumer::rebalance_loop::{Committed, RebalanceEvent, Wish};
 use crate::consumer::settings::Settings;
@@ -27,13 +29,17 @@ pub(super) struct Program {
     /// Queues of which it got messages since it polled last.
     handed: Vec<Arc<ProcessQueue>>,
     call: Call,
+    /// What it reads, if it chooses that itself.
+    pub(super) chosen: Assigned,
+    /// What it is asked for, by queue and life of that.
+    pub(super) questions: Vec<(MessageQueue, u64)>,
     /// The consumer has been shut down.
     pub(super) stopped: bool,
 }
 
 /// What it waits for.
 #[derive(Default)]
-enum Call {
+pub(super) enum Call {
     #[default]
     None,
     Commit {
@@ -45,6 +51,10 @@ enum Call {
     Seek {
         queue: usize,
         answer: Receiver<bool>,
+    },
+    Assign {
+        choice: Assigned,
+        answer: Receiver<()>,
     },
 }
 
@@ -82,7 +92,8 @@ impl World {
             return;
         }
         if let Some(member) = &mut self.members[number] {
-            member.program = Some(Program::default());
+            let chosen = member.core.assigned().unwrap_or_default();
+            member.program = Some(Program { chosen, ..Program::default() });
             self.later(Duration::ZERO, Happening::Program(number));
         }
     }
@@ -99,6 +110,7 @@ impl World {
             Call::None => self.next_deed(number),
             Call::Commit { answers, asked, until } => self.look_for_commits(number, answers, asked, until),
             Call::Seek { queue, answer } => self.look_for_seek(number, queue, answer),
+            Call::Assign { choice, answer } => self.look_for_assignment(number, choice, answer),
         };
         // What was handed out may have made room.
         self.visit(number, |_| ());
@@ -106,6 +118,9 @@ impl World {
     }
 
     fn next_deed(&mut self, number: usize) -> Duration {
+        if let Some(choice) = self.next_choice(number) {
+            return self.assign(number, choice);
+        }
         let deed =
             if self.quiet.is_some() { self.rng.weighted(&QUIET_DEEDS) } else { self.rng.weighted(&DEEDS) };
         match deed {
@@ -126,6 +141,7 @@ impl World {
         if self.is_auto() {
             self.allow_earlier(number);
         }
+        self.answer_questions(number);
         loop {
             let Some(member) = &mut self.members[number] else { return Duration::ZERO };
             let Some(queue) = member.ready.pop_front() else { return self.rng.millis(0, 20) };
@@ -153,7 +169,9 @@ impl World {
         let Some(program) = self.members[number].as_mut().and_then(|member| member.program.as_mut()) else {
             return;
         };
-        for process in std::mem::take(&mut program.handed) {
+        let handed = std::mem::take(&mut program.handed);
+        self.keep_offsets(number, &handed);
+        for process in handed {
             let (_, idle) = process.allow_all();
             if idle && process.facts.report_idle() {
                 self.for_rebalance(number, ForRebalance::Event(RebalanceEvent::Idle(process.id())));
@@ -163,6 +181,7 @@ impl World {
 
     fn hand_out(&mut self, number: usize, queue: &Arc<ProcessQueue>, handed: &HandedOut) {
         let id = queue.id();
+        self.check_chosen(number, queue.queue());
         if let Some(member) = &mut self.members[number] {
             if handed.more.is_some() {
                 member.ready.push_back(queue.clone());
@@ -203,10 +222,10 @@ impl World {
 
     fn commit_everything(&mut self, number: usize) -> Duration {
         let mut wishes = Vec::new();
-        if let Some(program) = self.members[number].as_mut().and_then(|member| member.program.as_mut()) {
-            program.handed.clear();
-        }
+        let program = self.members[number].as_mut().and_then(|member| member.program.as_mut());
+        let handed = program.map(|program| std::mem::take(&mut program.handed)).unwrap_or_default();
         self.ledger.allow_all(number);
+        self.keep_offsets(number, &handed);
         for process in self.present(number) {
             let (allowed, _) = process.allow_all();
             if let Some(offset) = allowed
@@ -327,26 +346,14 @@ impl World {
         Duration::ZERO
     }
 
-    fn calls(&mut self, number: usize, call: Call) {
+    pub(super) fn calls(&mut self, number: usize, call: Call) {
         if let Some(program) = self.members[number].as_mut().and_then(|member| member.program.as_mut()) {
             program.call = call;
         }
     }
 
-    fn wish(&mut self, number: usize, wish: Wish) {
+    pub(super) fn wish(&mut self, number: usize, wish: Wish) {
         let Some(core) = self.core(number) else { return };
         self.for_rebalance(number, ForRebalance::Event(RebalanceEvent::Polled(core, wish)));
-    }
-
-    /// The rebalance loop hears of a wish.
-    pub(super) fn grant(&mut self, number: usize, core: Arc<SimCore>, wish: Wish) {
-        let sought = match &wish {
-            Wish::GoTo { queue, to, .. } => Some((self.ledger.number(queue), to.wire())),
-            _ => None,
-        };
-        if let Some((queue, to)) = sought {
-            self.ledger.sought(number, queue, to);
-        }
-        self.visit(number, |member| member.groups.handle(RebalanceEvent::Polled(core, wish)));
     }
 }

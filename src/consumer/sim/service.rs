@@ -4,6 +4,7 @@ use super::broker::{Held, Message, Reply, Returned};
 use super::core::{BROKERS, RETRY_TOPIC};
 use super::faults::TAGS;
 use super::member::{ForControl, Route};
+use super::mutants::Mutant;
 use super::net::Wire;
 use super::plan::DELAY_STEP;
 use super::world::{Happening, World};
@@ -26,7 +27,8 @@ impl World {
         match wire {
             // Whoever is on a connection that has ended is no member.
             Wire::Heartbeat(_) | Wire::Goodbye if !awaited => None,
-            Wire::Heartbeat(subscriptions) => {
+            Wire::Heartbeat(None) => Some(Reply::Done),
+            Wire::Heartbeat(Some(subscriptions)) => {
                 let (news, is_new) = self.brokers[broker].heartbeat(member, link, &subscriptions);
                 if is_new {
                     self.add_queue(broker, RETRY_TOPIC, 0);
@@ -217,18 +219,22 @@ impl World {
     }
 
     pub(super) fn name_server_answers(&mut self, number: usize, topic: String) {
+        let (machines, home) = (self.plan.machines, self.ledger.home(number));
+        let shares = self.is(Mutant::BroadcastIsShared);
         let queues: Vec<MessageQueue> = self
             .brokers
             .iter()
             .flat_map(|broker| &broker.queues)
             .filter(|queue| queue.queue.topic() == topic)
+            .filter(|queue| !shares || queue.ledger / machines % machines == home)
             .map(|queue| queue.queue.clone())
             .collect();
+        let ports = self.registered_ports();
         let failed = self.quiet.is_none() && self.rng.chance(self.plan.refuse);
         let route = match queues.is_empty() {
             _ if failed => Route::Failed,
             true => Route::Missing,
-            false => Route::Found(queues),
+            false => Route::Found(queues, ports),
         };
         if let Some(member) = &mut self.members[number] {
             member.asking_routes.remove(&topic);
@@ -236,11 +242,19 @@ impl World {
         self.for_control(number, ForControl::Route(topic, route));
     }
 
-    pub(super) fn poll_routes(&mut self, number: usize) {
+    /// The routes of all topics that it subscribes.
+    pub(super) fn ask_routes(&mut self, number: usize) {
         let Some(core) = self.core(number) else { return };
         let topics: Vec<String> =
             core.seen.borrow().subscriptions.keys().map(|topic| topic.to_string()).collect();
         topics.into_iter().for_each(|topic| self.ask_route(number, topic));
+    }
+
+    pub(super) fn poll_routes(&mut self, number: usize) {
+        if self.members[number].is_none() {
+            return;
+        }
+        self.ask_routes(number);
         self.later(ROUTE_POLL, Happening::RoutePoll(number));
     }
 }

@@ -4,6 +4,7 @@ use super::mutants::Mutant;
 use super::world::{Said, World};
 use crate::consumer::assignment::Ask;
 use crate::consumer::events::Event;
+use crate::consumer::outside::Outside;
 use crate::consumer::stats::{StartReason, Waiting};
 
 impl World {
@@ -12,7 +13,7 @@ impl World {
         self.note(|| format!("{number}: {event}"));
         match event {
             Event::Assigned { queue, offset, reason } => {
-                let place = self.ledger.number(&queue);
+                let place = self.ledger.place(number, &queue);
                 self.check_start(number, place, offset, &reason);
                 if reason == StartReason::Rebuilt && self.plan.polled == Some(false) {
                     self.ledger.goes_on(number, place);
@@ -23,7 +24,7 @@ impl World {
                 self.ledger.clear_target(number, place);
             }
             Event::OffsetReset { queue, to } | Event::OffsetCorrected { queue, to, .. } => {
-                let place = self.ledger.number(&queue);
+                let place = self.ledger.place(number, &queue);
                 self.ledger.target(number, place, to);
                 self.ledger.went_back(place);
                 if self.is(Mutant::CommitAfterReset) {
@@ -31,12 +32,18 @@ impl World {
                 }
             }
             Event::GivenUp { message } => {
-                let place = self.ledger.number(message.queue());
+                let place = self.ledger.place(number, message.queue());
                 self.ledger.hold(number, place, message.queue_offset());
             }
-            Event::Disconnected { server, .. } => self.confirmations_are_doubtful(number, &server),
+            Event::Disconnected { server, .. } => {
+                // Nobody is any more where a broker was before it moved.
+                let name = self.core(number).and_then(|core| core.broker_name(&server));
+                if let Some(name) = name {
+                    self.confirmations_are_doubtful(number, &name);
+                }
+            }
             Event::Revoked { queue, .. } => {
-                let place = self.ledger.number(&queue);
+                let place = self.ledger.place(number, &queue);
                 self.ledger.clear_target(number, place);
             }
             Event::QueueStalled { queue, reason: Waiting::Failing(why), .. } if why.ends_with("was lost") => {
@@ -63,6 +70,9 @@ impl World {
             (StartReason::Reset | StartReason::Corrected, _) => {
                 self.ledger.target_of(number, queue) == Some(offset)
             }
+            (StartReason::StartOffset, Some(Said { ask: Ask::Program, offset: at, .. })) => {
+                at == Some(offset)
+            }
             (StartReason::Seek, _) => self.ledger.found(number, queue, offset),
             (StartReason::Rebuilt, _) if self.plan.polled.is_some() => {
                 offset <= self.ledger.position_of_former(number, queue)
@@ -70,7 +80,10 @@ impl World {
             (StartReason::Rebuilt, _) => offset <= self.ledger.low_of_former(number, queue),
             _ => false,
         };
-        if !fine {
+        let asks_broker =
+            matches!(reason, StartReason::Stored | StartReason::RetryTopic | StartReason::ConsumeFrom(_));
+        let knows = |said: Said| !self.ledger.has_no_own_offset(number, queue, said.epoch);
+        if !fine || asks_broker && self.plan.own_offsets && self.answering.is_none_or(knows) {
             let (name, answering) = (self.ledger.name(queue).clone(), self.answering);
             self.ledger.break_promise(2, || {
                 format!(

@@ -37,8 +37,10 @@ pub(super) struct World {
     pub(super) next_message: u64,
     /// Messages that wait for their delay.
     pub(super) delayed: usize,
-    /// Of a member that keeps its offsets itself.
-    pub(super) disk: Disk,
+    /// What programs have written down of how far they are, by queue.
+    pub(super) own_offsets: BTreeMap<usize, i64>,
+    /// Of members that keep their offsets themselves, by machine.
+    pub(super) disks: Vec<Disk>,
     /// Since when nothing goes wrong any more.
     pub(super) quiet: Option<Instant>,
     /// The messages that are sent when everything has been consumed are on their way.
@@ -108,7 +110,7 @@ pub(super) enum Loop {
 impl World {
     pub(super) fn new(seed: u64, mutant: Option<Mutant>, base: Instant, log: bool) -> Self {
         let mut rng = Rng::new(seed);
-        let plan = Plan::new(&mut rng, mutant.map(Mutant::mode));
+        let plan = Plan::new(&mut rng, mutant.map(Mutant::mode)).widen(&mut Rng::new(!seed));
         let mut world = Self {
             rng,
             mutant,
@@ -121,12 +123,13 @@ impl World {
             calls: BTreeMap::new(),
             next_call: 0,
             next_link: 0,
-            ledger: Ledger::default(),
+            ledger: Ledger::new(plan.machines),
             filters: BTreeMap::new(),
             version: 1,
             next_message: 0,
             delayed: 0,
-            disk: Disk::new(),
+            disks: vec![Disk::new(); plan.machines],
+            own_offsets: BTreeMap::new(),
             quiet: None,
             last_words: false,
             over: false,
@@ -215,7 +218,7 @@ impl World {
         let number = self.ledger.queues.len();
         self.brokers[broker].add_queue(topic, id, number);
         let queue = self.brokers[broker].queues.last().expect("just added").queue.clone();
-        self.ledger.add_queue(queue);
+        self.ledger.add_queue(&queue);
     }
 
     fn happen(&mut self, happening: Happening) {

@@ -9,8 +9,8 @@ use crate::message::MessageQueue;
 
 /// Within a queue, no message is given to a listener while one before it is not finished.
 pub(in crate::consumer::sim) const IN_ORDER: &str = "in order";
-/// While a broker keeps its locks, only who has the lock of a queue is inside of it; when it has lost them, nobody else
-/// but who does not know of it yet.
+/// Only who has the lock of a queue is inside of it, and who had it when the broker forgot it and has not heard of that
+/// yet: with its lost connection, or with its next renewal.
 pub(in crate::consumer::sim) const ONE_AT_A_TIME: &str = "one at a time";
 /// No listener call begins when the member does not believe any more that it has the lock.
 pub(in crate::consumer::sim) const BELIEVED: &str = "believed";
@@ -46,9 +46,6 @@ struct Call {
     member: usize,
     id: u64,
     queue: usize,
-    /// When the lock was asked for that it began with.
-    asked: Instant,
-    since: Instant,
 }
 
 /// A listener call begins.
@@ -137,10 +134,20 @@ impl Ledger {
         self.granted(member, certain, asked);
     }
 
-    /// A member hears that another one has the queue.
-    pub(in crate::consumer::sim) fn refused(&mut self, member: usize, id: u64) {
-        if let Some(queue) = self.queue_of(id) {
-            self.order.beliefs.remove(&(member, queue));
+    /// A member hears that others have the queues of which it wanted to renew the locks. A generation that has begun
+    /// since then is none of those.
+    pub(in crate::consumer::sim) fn refused<'a>(
+        &mut self,
+        member: usize,
+        queues: impl IntoIterator<Item = &'a MessageQueue>,
+        asked: Instant,
+    ) {
+        for queue in queues {
+            let queue = self.number(queue);
+            let lane = self.latest(member, queue).and_then(|id| self.order.lanes.get(&id));
+            if lane.is_some_and(|lane| lane.begun < asked) {
+                self.order.beliefs.remove(&(member, queue));
+            }
         }
     }
 
@@ -211,35 +218,31 @@ impl Ledger {
         let Start { member, id, queue, offsets, now } = *start;
         let name = self.name(queue).clone();
         let asked = self.order.beliefs.get(&(member, queue)).copied();
-        let Some(asked) = asked.filter(|asked| now < *asked + BELIEF) else {
+        if asked.is_none_or(|asked| now >= asked + BELIEF) {
             let since = asked.map(|asked| now - asked);
             return self.breaks(BELIEVED, || {
                 format!("{member} begins with {offsets:?} of {name}, having asked for its lock {since:?} ago")
             });
-        };
+        }
         let holder = locks.holder(queue, now);
-        if holder != Some(member) && !locks.has_forgotten_since(asked) {
+        // Whoever got the lock since then, it does not know that it has lost it.
+        let is_unaware = holder != Some(member) && locks.has_forgotten(queue, member);
+        if holder != Some(member) && !is_unaware {
             self.breaks(ONE_AT_A_TIME, || {
                 format!("{member} begins with {offsets:?} of {name}, whose lock has {holder:?}")
             });
         }
-        // Who has lost a lock that was forgotten, or that it could not renew, may not know of it yet.
-        let has_lost = |call: &Call| {
-            call.member != member
-                && (locks.has_forgotten_since(call.asked)
-                    || locks.has_lapsed_since(queue, call.member, call.since))
-        };
+        // Of two who are inside, one has lost the lock, and may not know of it yet.
+        let has_lost = |call: &Call| call.member != member && locks.has_lost(queue, call.member);
         let inside = self.order.calls.iter().find(|call| call.queue == queue && !has_lost(call));
-        // Nor may this one, before it notices that the connection was lost.
-        let is_unaware = holder != Some(member) && locks.has_forgotten_since(asked);
-        let inside = inside.filter(|_| !is_unaware);
+        let inside = inside.filter(|call| !is_unaware || call.member == member);
         if let Some(other) = inside.map(|call| call.member) {
             self.breaks(ONE_AT_A_TIME, || {
                 format!("{member} begins with {offsets:?} of {name} while {other} is inside")
             });
         }
         self.check_nothing_is_overtaken(start);
-        self.order.calls.push(Call { member, id, queue, asked, since: now });
+        self.order.calls.push(Call { member, id, queue });
     }
 
     fn check_nothing_is_overtaken(&mut self, start: &Start<'_>) {

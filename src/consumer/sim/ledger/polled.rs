@@ -145,13 +145,47 @@ impl Ledger {
         found
     }
 
+    /// What the program of a member has said of the start of a queue, in that life of it. `None`: it did not know.
+    pub(in crate::consumer::sim) fn program_said(
+        &mut self,
+        member: usize,
+        queue: usize,
+        epoch: u64,
+        said: Option<Option<i64>>,
+    ) {
+        self.program_said.insert((member, queue), (epoch, said));
+    }
+
+    /// Whether the program has said that it has no offset of the queue, in that life of it.
+    pub(in crate::consumer::sim) fn has_no_own_offset(
+        &self,
+        member: usize,
+        queue: usize,
+        epoch: u64,
+    ) -> bool {
+        self.program_said.get(&(member, queue)) == Some(&(epoch, Some(None)))
+    }
+
+    pub(in crate::consumer::sim) fn is_latest(&self, member: usize, id: u64) -> bool {
+        self.queue_of(id).is_some_and(|queue| self.latest(member, queue) == Some(id))
+    }
+
+    /// Up to where this generation has handed everything out.
+    pub(in crate::consumer::sim) fn position(&mut self, id: u64) -> i64 {
+        self.generations.get_mut(&id).map_or(0, Generation::position)
+    }
+
     /// Up to where the generation before the newest has handed everything out.
     pub(in crate::consumer::sim) fn position_of_former(&mut self, member: usize, queue: usize) -> i64 {
         let all = self.generations.values_mut().rev();
         let former = all.filter(|one| one.member == member && one.queue == queue).nth(1);
-        former.map_or(0, |one| {
-            let mut past = one.start + one.handed.past;
-            advance(&one.finished, &mut past, one.start)
-        })
+        former.map_or(0, Generation::position)
+    }
+}
+
+impl Generation {
+    fn position(&mut self) -> i64 {
+        let mut past = self.start + self.handed.past;
+        advance(&self.finished, &mut past, self.start)
     }
 }

@@ -26,6 +26,16 @@ fn finds_that_the_loss_of_a_lock_is_not_noticed() {
 }
 
 #[test]
+fn finds_that_a_refused_renewal_is_not_heeded() {
+    found(Mutant::RefusalIgnored, BELIEVED, "its lock None");
+}
+
+#[test]
+fn finds_that_the_move_of_a_broker_is_not_noticed() {
+    found(Mutant::MoveNotNoticed, BELIEVED, "its lock None");
+}
+
+#[test]
 fn finds_that_a_queue_is_unlocked_while_its_listener_runs() {
     found(Mutant::UnlockedBeforeListener, "promise 8:", "while its listener runs");
 }
