@@ -138,6 +138,10 @@ impl Assignment {
                 let ending = ending.clone();
                 self.after_taken(&ending, false)
             }
+            Phase::Verifying { by, .. } if reason == StartReason::Corrected => {
+                let ending = Ending::new(*by, false);
+                self.after_taken(&ending, false)
+            }
             _ => Vec::new(),
         }
     }

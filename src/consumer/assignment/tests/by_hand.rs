@@ -180,6 +180,12 @@ fn what_a_leaving_program_committed_is_not_sent_once_the_broker_has_lost_it() {
     let (now, mut queue) = leaving();
     assert_eq!(queue.drained(now, at(7)), [Action::Commit(at(7))]);
     assert!(is_over(&queue.correct(at(5), now, at(7))));
+    let Case { now, mut queue } = by_hand(false);
+    queue.commit_by_hand(at(7));
+    queue.unwant(now + REVOKE_TIME, at(7));
+    queue.committed(Err("lost".into()), now, at(7));
+    assert_eq!(queue.drained(now, at(7)), [Action::Ask(Ask::Stored)]);
+    assert!(is_over(&queue.correct(at(5), now, at(7))));
 }
 
 #[test]
