@@ -40,8 +40,10 @@ impl Assignment {
         let locked = self.lock.is_some();
         match &mut self.phase {
             Phase::Active => self.doubt = Doubt::Lost,
-            // Its last commit is sent whatever was confirmed before. With a lock, it is looked at first.
+            // Its last commit is sent whatever was confirmed before. With a lock, or if others may have the queue already,
+            // it is looked at first.
             Phase::Draining(Ending { first: None, .. }) if !locked => self.acked = None,
+            Phase::Draining(_) if !locked => self.doubt = Doubt::Lost,
             Phase::Unlocking { failed, .. } if self.acked.is_some() => {
                 failed.get_or_insert_with(|| LOST_SINCE.to_owned());
             }

@@ -194,7 +194,12 @@ impl Assignment {
 
     /// Of a queue that goes: whether what the broker had confirmed last, `first`, may be gone with its connection.
     pub(super) fn is_doubted(&self, first: Option<Offset>) -> bool {
-        self.lock.is_some() && first.is_some()
+        self.may_be_lost() && first.is_some()
+    }
+
+    /// Whether a broker may not hold any more what it has confirmed.
+    pub(super) fn may_be_lost(&self) -> bool {
+        self.lock.is_some() || (self.doubt != Doubt::None && self.acked.is_some())
     }
 
     /// What the broker holds of a queue that goes after a lost connection. `first` was confirmed before that, and
@@ -221,7 +226,7 @@ impl Assignment {
 
     /// Why it is not certain that what was finished is stored.
     pub(super) fn unverified(&self) -> Option<String> {
-        self.lock.as_ref().map(|_| "the broker did not tell what it holds after a lost connection".to_owned())
+        self.may_be_lost().then(|| "the broker did not tell what it holds after a lost connection".to_owned())
     }
 
     /// A listener is given up: the queue is not unlocked.

@@ -22,7 +22,7 @@ impl Assignment {
             }
             (Phase::Resolving { ask: Ask::Stored, .. }, Ok(None)) => self.without_stored(),
             (Phase::Resolving { ask, tries }, Err(_)) => self.ask_again(ask, tries, now),
-            (Phase::Verifying { first, end, by, .. }, Ok(held)) if self.lock.is_some() => {
+            (Phase::Verifying { first, end, by, .. }, Ok(held)) if self.may_be_lost() => {
                 self.verified(held, first, end, by)
             }
             (Phase::Verifying { first, end, by, .. }, Ok(held)) => {

@@ -24,6 +24,35 @@ fn a_queue_that_goes_while_its_broker_is_doubted_is_committed_only_over_what_was
 }
 
 #[test]
+fn what_a_doubted_broker_has_lost_of_a_queue_that_goes_is_committed_again() {
+    for early in [true, false] {
+        let Case { now, mut queue } = active();
+        if early {
+            queue.connection_lost(true, now);
+        }
+        assert_eq!(queue.unwant(now + REVOKE_TIME, at(10)), [Action::Close]);
+        if !early {
+            queue.connection_lost(true, now);
+        }
+        assert_eq!(
+            queue.drained(now, at(10)),
+            [Action::Ask(Ask::Stored)],
+            "nothing was finished, but 10 may be gone"
+        );
+        match early {
+            true => {
+                assert_eq!(queue.stored(Ok(None), now), [Action::Commit(at(10))]);
+                assert_eq!(queue.committed(Ok(()), now, at(10)), released(10));
+            }
+            false => {
+                let over = queue.due(now + REVOKE_TIME, at(10));
+                assert!(matches!(over[..], [Action::Release { failed: Some(_), .. }]), "not told: {over:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_consumer_that_stops_while_its_broker_is_doubted_commits_in_any_case() {
     let Case { now, mut queue } = active();
     queue.doubt_commits();
