@@ -189,7 +189,7 @@ fn a_message_that_waits_for_its_retry_survives_a_restart() {
     seen.wait(3);
     until("1 waits", || consumer.stats().queues[0].in_flight == 0);
     let report = consumer.shutdown(SOON);
-    assert!(!report.is_clean() && report.to_string().contains("waits for its retry"), "{report}");
+    assert!(!report.is_clean() && report.to_string().contains("wait for their retry"), "{report}");
     let again = Seen::default();
     let next = watch(&broker, directory.path()).consume_concurrently(again.listener()).start().unwrap();
     again.wait(2);

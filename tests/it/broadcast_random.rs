@@ -155,7 +155,7 @@ impl World {
         if let Some((consumer, ..)) = place.consumer.take() {
             let report = consumer.shutdown(Duration::from_secs(10));
             // A message that the listener has failed comes again at the same place, with what follows it.
-            let retried = |why: &str| why.contains("follow one that waits for its retry");
+            let retried = |why: &str| why.contains("wait for their retry");
             let undisturbed =
                 report.abandoned.is_empty() && report.uncommitted.iter().all(|(_, why)| retried(why));
             assert!(undisturbed || self.troubled, "{report}");

@@ -7,8 +7,6 @@ use std::collections::HashMap;
 
 #[test]
 fn every_request_has_exactly_one_outcome() {
-    const THREADS: u64 = 4;
-    const EACH: u64 = 1500;
     let mut held: Vec<(Peer, RemotingCommand)> = Vec::new();
     let mut dice = Jitter::new();
     let served = serve(move |peer, command| match (dice.next() * 100.0) as u32 {
@@ -28,18 +26,25 @@ fn every_request_has_exactly_one_outcome() {
         }
     });
     let client = client();
-    let threads: Vec<_> = (0..THREADS)
-        .map(|t| {
-            let (client, address) = (client.clone(), served.address.clone());
-            thread::spawn(move || ask_and_count(&client, &address, t, EACH))
-        })
-        .collect();
-    let answered: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
-    assert!(answered > 0, "some are answered");
+    let end = Instant::now() + SOON;
+    // Who was cut off waits before it connects again: on a busy machine a round may pass without an answer.
+    while ask_from_many_threads(&client, &served.address) == 0 {
+        assert!(Instant::now() < end, "none is answered");
+    }
     assert_eq!(client.stats().pending, 0);
 }
 
 /// How many were answered.
+fn ask_from_many_threads(client: &Remoting, address: &str) -> u64 {
+    const THREADS: u64 = 4;
+    const EACH: u64 = 1500;
+    thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..THREADS).map(|t| scope.spawn(move || ask_and_count(client, address, t, EACH))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    })
+}
+
 fn ask_and_count(client: &Remoting, address: &str, thread: u64, each: u64) -> u64 {
     let (sink, outcomes) = outcomes();
     let mut dice = Jitter::new();
