@@ -1,11 +1,13 @@
 //! What is true, and what must never be: the promises, checked against it at every step.
 
+mod commits;
+mod leaves;
 mod order;
 mod polled;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use self::order::Book;
 pub(super) use self::order::{BELIEVED, IN_ORDER, Start, Unlock};
@@ -288,126 +290,6 @@ impl Ledger {
         self.pulling.contains(&tag)
     }
 
-    /// A member was told where to go on instead: nothing else may be committed until it does.
-    pub(super) fn target(&mut self, member: usize, queue: usize, to: i64) {
-        self.targets.insert((member, queue), to);
-        if let Some(one) = self.latest(member, queue).and_then(|id| self.generations.get_mut(&id)) {
-            one.sent_elsewhere = true;
-        }
-        self.excuse(queue, 0..to);
-    }
-
-    pub(super) fn clear_target(&mut self, member: usize, queue: usize) {
-        self.targets.remove(&(member, queue));
-    }
-
-    pub(super) fn target_of(&self, member: usize, queue: usize) -> Option<i64> {
-        self.targets.get(&(member, queue)).copied()
-    }
-
-    /// Promise 1, where a commit is sent: by itself (`generation` is `None`) or with a pull.
-    pub(super) fn commit_sent(&mut self, member: usize, queue: usize, generation: Option<u64>, to: i64) {
-        let name = self.name(queue).clone();
-        if let Some(target) = self.target_of(member, queue) {
-            if to != target {
-                self.break_promise(1, || {
-                    format!("{name} was to go on at {target}, and {member} commits {to}")
-                });
-            }
-            return;
-        }
-        let Some(id) = generation.or_else(|| self.latest(member, queue)) else {
-            return self.break_promise(2, || format!("{member} commits {to} for {name} without owning it"));
-        };
-        let Some(generation) = self.generations.get_mut(&id) else { return };
-        let (start, finished) = (generation.start, &generation.finished);
-        let low = advance(finished, &mut generation.low, start);
-        if to < start || to > low {
-            self.break_promise(1, || {
-                format!(
-                    "{member} commits {to} for {name}, having started at {start} and finished up to {low}"
-                )
-            });
-        }
-    }
-
-    /// Promise 1, where a commit of a member arrives.
-    pub(super) fn committed(
-        &mut self,
-        member: usize,
-        queue: usize,
-        call: u64,
-        to: i64,
-        before: Option<i64>,
-        now: Instant,
-    ) {
-        let word = self.arrived.entry((member, queue)).or_default();
-        if call > word.0 {
-            *word = (call, Some(to));
-        }
-        self.order.reached(member, queue, to);
-        let low = self.low(queue);
-        if to > low {
-            let name = self.name(queue).clone();
-            self.break_promise(1, || format!("{to} is committed for {name}, where {low} is not finished"));
-        }
-        if before.is_some_and(|before| to < before) {
-            self.fences.remove(&queue);
-            self.taken_back.insert(queue, (MENDING, now));
-        }
-    }
-
-    /// A member that owns this queue hears that the connection to its broker is lost: what was confirmed may be gone.
-    pub(super) fn confirmation_is_doubtful(&mut self, member: usize, queue: &MessageQueue) {
-        let queue = self.place(member, queue);
-        if let Some((_, word)) = self.arrived.get_mut(&(member, queue)) {
-            *word = None;
-        }
-    }
-
-    /// Whether a late commit has taken back what another member had committed, so that one more message has to show
-    /// that its owner commits again. Who does not know of it commits from there on, be it some messages later.
-    pub(super) fn may_mend(&mut self, queue: usize, now: Instant) -> bool {
-        match self.taken_back.get_mut(&queue) {
-            Some((left, next)) if *left > 0 && now >= *next => {
-                *left -= 1;
-                *next = now + MENDING_PAUSE;
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// The offset of a queue went back for a reason outside of its members.
-    pub(super) fn went_back(&mut self, queue: usize) {
-        self.fences.remove(&queue);
-    }
-
-    /// The same on all machines.
-    pub(super) fn went_back_everywhere(&mut self, queue: usize) {
-        (queue..queue + self.machines).for_each(|queue| self.went_back(queue));
-    }
-
-    /// A member asks for the stored offset.
-    pub(super) fn asks(&mut self, member: usize, queue: usize, now: Instant) {
-        self.asked.insert((member, queue), now);
-    }
-
-    /// A broker has told a member what it holds: whatever was in doubt, and whoever has stored it, so much is confirmed.
-    pub(super) fn confirmed(&mut self, member: usize, queue: usize, held: i64) {
-        let (_, word) = self.arrived.entry((member, queue)).or_default();
-        *word = (*word).max(Some(held));
-    }
-
-    /// A broker has told that no offset is stored.
-    pub(super) fn nothing_stored(&mut self, member: usize, queue: usize, epoch: u64) {
-        self.unstored.insert((member, queue, epoch));
-    }
-
-    pub(super) fn is_unstored(&self, member: usize, queue: usize, epoch: u64) -> bool {
-        self.unstored.contains(&(member, queue, epoch))
-    }
-
     /// Up to where the generation before the newest has finished everything.
     pub(super) fn low_of_former(&mut self, member: usize, queue: usize) -> i64 {
         let mut all = self.generations.values_mut().rev();
@@ -444,47 +326,6 @@ impl Ledger {
         self.generations.iter().filter(|(_, one)| mine(one)).map(|(id, _)| *id).collect()
     }
 
-    /// A member has left, and its report is clean. `owned` are the generations that it had when it began to leave.
-    /// `stored` is what the broker of a queue holds.
-    pub(super) fn left_cleanly(
-        &mut self,
-        member: usize,
-        owned: &[u64],
-        stored: impl Fn(&MessageQueue) -> Option<i64>,
-        now: Instant,
-    ) {
-        for id in owned {
-            let Some(one) = self.generations.get_mut(id) else { continue };
-            if one.sent_elsewhere {
-                continue;
-            }
-            let kept = one.handed.kept().unwrap_or_else(|| one.accepted.clone());
-            // What it has committed is beyond all of that, or it says that it has not.
-            let Some(past) = kept.iter().max().map(|last| last + 1) else { continue };
-            let queue = one.queue;
-            let stored = stored(&self.queues[queue].queue);
-            let arrived = self.arrived.get(&(member, queue)).is_some_and(|(_, word)| *word >= Some(past));
-            if arrived && stored.is_none_or(|stored| stored < past) {
-                // The last word of a former owner has come later than that of this one, or an earlier one of this one
-                // that was long under way, be it over a connection that was lost or with a pull.
-                continue;
-            }
-            let one = &self.generations[id];
-            // Whoever took it over before the end had no last word to wait for.
-            let others = |other: &Generation| other.queue == queue && other.member != member;
-            let shared = self
-                .generations
-                .values()
-                .any(|other| others(other) && (other.open || other.since >= one.since));
-            // One that was told where to go on, and still waits for a listener, goes on there whoever owned it since.
-            let awaited = self.targets.keys().any(|(other, of)| *of == queue && *other != member);
-            if !shared && !awaited && self.latest(member, queue) == Some(*id) {
-                let accepted = kept.into_iter().collect();
-                self.fences.insert(queue, Fence { since: now, accepted, member });
-            }
-        }
-    }
-
     /// A member is gone, with everything it had.
     pub(super) fn gone(&mut self, member: usize) {
         let ids: Vec<u64> =
@@ -497,7 +338,3 @@ impl Ledger {
         self.order.gone(member);
     }
 }
-
-const MENDING: u32 = 5;
-/// Longer than every commit interval.
-const MENDING_PAUSE: Duration = Duration::from_secs(5);

@@ -118,7 +118,7 @@ impl World {
     pub(super) fn run_lock(&mut self, number: usize) {
         while let Some(item) = self.members[number].as_mut().and_then(|one| one.lock.items.pop_front()) {
             if let ForLock::Answer(_, Ok(Reply::Locked(Granted { mine, refused, asked }))) = &item {
-                self.ledger.renewed(number, mine, *asked);
+                self.ledger.granted(number, mine, *asked);
                 self.ledger.refused(number, refused, *asked);
             }
             let mutant = self.mutant;

@@ -179,7 +179,7 @@ impl World {
         let ledger = &mut self.ledger;
         member.groups.answered(tag, |request| {
             if let (Request::Lock { .. }, Ok(Reply::Locked(granted))) = (request, outcome) {
-                ledger.renewed(number, &granted.mine, granted.asked);
+                ledger.granted(number, &granted.mine, granted.asked);
             }
             if let Request::Ask { queue, epoch, ask } = request {
                 said = said_by(*ask, *epoch, outcome);

@@ -104,7 +104,7 @@ impl Ledger {
         }
     }
 
-    /// A member that is taking a queue over hears that it has the lock.
+    /// A member hears that it has the locks of these. What was asked for before it noticed a lost connection says nothing.
     pub(in crate::consumer::sim) fn granted<'a>(
         &mut self,
         member: usize,
@@ -112,26 +112,12 @@ impl Ledger {
         asked: Instant,
     ) {
         for queue in queues {
-            let queue = self.number(queue);
-            let known = self.order.beliefs.entry((member, queue)).or_insert(asked);
-            *known = asked.max(*known);
+            let its = (member, self.number(queue));
+            if self.order.doubts.get(&its).is_none_or(|at| *at <= asked) {
+                let known = self.order.beliefs.entry(its).or_insert(asked);
+                *known = asked.max(*known);
+            }
         }
-    }
-
-    /// A member hears that a lock was renewed. What was asked for before it noticed a lost connection says nothing.
-    pub(in crate::consumer::sim) fn renewed<'a>(
-        &mut self,
-        member: usize,
-        queues: impl IntoIterator<Item = &'a MessageQueue>,
-        asked: Instant,
-    ) {
-        let certain: Vec<&MessageQueue> = queues
-            .into_iter()
-            .filter(|queue| {
-                self.order.doubts.get(&(member, self.number(queue))).is_none_or(|at| *at <= asked)
-            })
-            .collect();
-        self.granted(member, certain, asked);
     }
 
     /// A member hears that others have the queues of which it wanted to renew the locks. A generation that has begun
