@@ -77,12 +77,7 @@ fn d5_a_message_is_delivered_once_more_than_it_is_retried_and_then_dead() {
     assert_eq!(seen.len(), 20);
     assert!(seen.counts().values().all(|times| *times == 4), "{:?}", seen.counts());
     for n in 0..5 {
-        let mut times: Vec<u32> = seen
-            .messages()
-            .iter()
-            .filter(|message| body(message) == n.to_string())
-            .map(|message| message.reconsume_times())
-            .collect();
+        let mut times = seen.reconsume_times_of(&n.to_string());
         times.sort_unstable();
         assert_eq!(times, [0, 1, 2, 3]);
     }

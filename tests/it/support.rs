@@ -138,6 +138,12 @@ impl Seen {
         self.0.0.lock().unwrap().iter().map(|message| body(message).to_owned()).collect()
     }
 
+    /// Of the messages with this body, in the order in which they were seen.
+    pub fn reconsume_times_of(&self, text: &str) -> Vec<u32> {
+        let all = self.0.0.lock().unwrap();
+        all.iter().filter(|message| body(message) == text).map(MessageView::reconsume_times).collect()
+    }
+
     /// How often each body was seen.
     pub fn counts(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();

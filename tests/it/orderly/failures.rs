@@ -32,13 +32,7 @@ fn a_message_that_is_not_accepted_holds_up_its_queue_and_no_other() {
     lanes.of(&queue(0), |lane| lane.inside = false);
     consumed(&broker);
     lanes.assert_all(10);
-    let times: Vec<u32> = seen
-        .messages()
-        .iter()
-        .filter(|message| body(message) == "4")
-        .map(|message| message.reconsume_times())
-        .collect();
-    assert_eq!(times, [0, 1, 2, 3]);
+    assert_eq!(seen.reconsume_times_of("4"), [0, 1, 2, 3]);
     assert_eq!(broker.inspect().depth(&retry_topic("billing")), 0, "nothing goes back to the broker");
     let stats = consumer.stats();
     assert_eq!((stats.succeeded, stats.failed, stats.reconsumed), (20, 5, 0));
