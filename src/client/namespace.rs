@@ -59,6 +59,13 @@ impl Namespace {
         self.renamed(queue, Self::strip)
     }
 
+    /// Names it as the program knows it.
+    pub(crate) fn strip_from(&self, queue: &mut MessageQueue) {
+        if let Cow::Owned(plain) = self.strip_queue(queue) {
+            *queue = plain;
+        }
+    }
+
     fn renamed<'a>(
         &self,
         queue: &'a MessageQueue,

@@ -45,13 +45,9 @@ impl ShutdownReport {
 
     /// Names queues as the program knows them.
     pub(crate) fn without(&mut self, namespace: &Namespace) {
-        if namespace.is_none() {
-            return;
-        }
         let with_offset = self.abandoned.iter_mut().chain(&mut self.committed).map(|(queue, _)| queue);
-        for queue in with_offset.chain(self.uncommitted.iter_mut().map(|(queue, _)| queue)) {
-            *queue = namespace.strip_queue(queue).into_owned();
-        }
+        let all = with_offset.chain(self.uncommitted.iter_mut().map(|(queue, _)| queue));
+        all.for_each(|queue| namespace.strip_from(queue));
     }
 
     /// Adds what another handle left behind; the longer time counts.

@@ -172,9 +172,8 @@ impl Event {
         | Self::OffsetCorrected { queue, .. }
         | Self::OffsetReset { queue, .. }
         | Self::QueueStalled { queue, .. } = &mut self
-            && !namespace.is_none()
         {
-            *queue = namespace.strip_queue(queue).into_owned();
+            namespace.strip_from(queue);
         }
         self
     }

@@ -125,6 +125,38 @@ impl Assignment {
         }
     }
 
+    /// Whether a broker may not hold any more what it has confirmed.
+    pub(super) fn may_be_lost(&self) -> bool {
+        self.lock.is_some() || (self.doubt != Doubt::None && self.acked.is_some())
+    }
+
+    /// What the broker holds of a queue that goes after a lost connection. `first` was confirmed before that, and
+    /// everything up to `end` is finished.
+    pub(super) fn verified(
+        &mut self,
+        held: Option<Offset>,
+        first: Offset,
+        end: Offset,
+        by: Instant,
+    ) -> Vec<Action> {
+        if held >= Some(end) {
+            return self.release(by, None);
+        }
+        if held > Some(first) {
+            // A blind update would take back what another member has committed.
+            let why = held.map(|held| format!("it is at {held}, of another member, and {end} was reached"));
+            return self.release(by, why);
+        }
+        // It may have come back with less than it had confirmed.
+        self.acked = held;
+        self.commit(end, Ending::new(by, false))
+    }
+
+    /// Why it is not certain that what was finished is stored.
+    pub(super) fn unverified(&self) -> Option<String> {
+        self.may_be_lost().then(|| "the broker did not tell what it holds after a lost connection".to_owned())
+    }
+
     /// Whether the broker has not confirmed, or had stored, that much.
     pub(super) fn is_news(&self, watermark: Offset) -> bool {
         self.begun != Some(watermark) && self.acked.is_none_or(|known| watermark > known)

@@ -230,13 +230,13 @@ impl Assignment {
                 if !ending.stays
                     && self.in_flight.is_none()
                     && !self.is_news(watermark)
-                    && !self.is_doubted(first) =>
+                    && (first.is_none() || !self.may_be_lost()) =>
             {
                 self.after_commit(ending, None)
             }
             (None, Some(first))
                 if self.in_flight.is_none()
-                    && (watermark > first || self.acked != Some(first) || self.is_doubted(Some(first))) =>
+                    && (watermark > first || self.acked != Some(first) || self.may_be_lost()) =>
             {
                 let by = ending.by.min(now + COMMIT_TIME);
                 self.phase = Phase::Verifying { first, end: watermark, by, again: None };

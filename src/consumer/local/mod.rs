@@ -167,7 +167,8 @@ impl LocalStore {
         }
     }
 
-    fn is_written(&self, table: Table) {
+    /// A write of this is on the disk.
+    pub(in crate::consumer) fn is_written(&self, table: Table) {
         self.state.lock().safe = table;
     }
 

@@ -29,9 +29,4 @@ impl LocalStore {
         let (table, tags) = state.take_up();
         Some(Write { table, tags })
     }
-
-    /// A write of this is on the disk.
-    pub(in crate::consumer) fn wrote(&self, table: Table) {
-        self.is_written(table);
-    }
 }

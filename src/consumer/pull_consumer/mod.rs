@@ -230,7 +230,7 @@ impl PullConsumer {
     }
 
     fn on_wire(&self, queue: &MessageQueue) -> MessageQueue {
-        start::on_wire(&self.core().instance, queue)
+        self.core().instance.namespace().queue(queue).into_owned()
     }
 
     /// Whether it is open, and the calling thread may wait for `rmq-rebalance`.

@@ -44,7 +44,8 @@ pub(super) fn start(client: Client, plan: Plan) -> Result<PullConsumer> {
     let instance = client.instance().clone();
     let deadline = Instant::now() + instance.config().start_timeout;
     let wire_group = instance.namespace().group(&plan.group);
-    let queues = plan.queues.map(|queues| queues.iter().map(|queue| on_wire(&instance, queue)).collect());
+    let on_wire = |queue: &MessageQueue| instance.namespace().queue(queue).into_owned();
+    let queues = plan.queues.map(|queues| queues.iter().map(on_wire).collect());
     let subscriptions = subscriptions(&instance, &plan.topics, queues.as_ref())?;
     if !instance.config().in_background {
         for (topic, subscription) in subscriptions.iter().filter(|(topic, _)| !comes_later(topic)) {
@@ -100,8 +101,4 @@ fn subscriptions(
         all.insert(topic.into(), Arc::new(subscription));
     }
     Ok(all)
-}
-
-pub(super) fn on_wire(instance: &Instance, queue: &MessageQueue) -> MessageQueue {
-    instance.namespace().queue(queue).into_owned()
 }

@@ -27,11 +27,7 @@ pub(in crate::consumer) fn take(core: &Arc<Core>) -> ConsumerStats {
         owned.iter().map(|process| queue_stats(core, process, &running)).collect();
     queues.extend(core.starting().into_iter().map(|(queue, waiting)| starting(queue, waiting)));
     let namespace = core.instance.namespace();
-    if !namespace.is_none() {
-        for queue in &mut queues {
-            queue.queue = namespace.strip_queue(&queue.queue).into_owned();
-        }
-    }
+    queues.iter_mut().for_each(|stats| namespace.strip_from(&mut stats.queue));
     queues.sort_by(|one, other| one.queue.cmp(&other.queue));
     let (threads, _) = core.ready.threads();
     ConsumerStats {

@@ -128,7 +128,7 @@ impl World {
         self.note(|| format!("{number}: a write has {}", if fails { "failed" } else { "succeeded" }));
         let result = if fails { Err("the disk is full".to_owned()) } else { Ok(()) };
         if let Some(store) = store.filter(|_| !fails) {
-            store.wrote(write.table.clone());
+            store.is_written(write.table.clone());
         }
         if !fails || self.rng.chance(300) {
             self.replace_file(number, write.table);
